@@ -1,0 +1,1 @@
+"""What people touch: the pages and their API, the command line, the settings."""
