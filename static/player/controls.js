@@ -1,0 +1,97 @@
+// First, previous, play, next, last; the slider; the speed; the order of the blocks; the link to this step.
+
+import { el, icon, setAttribute, setText } from "./dom.js";
+
+const SIGNS = {
+  first: "M4 4h2v12H4zM16 4v12L7 10z",
+  previous: "M14 4v12L5 10z",
+  play: "M6 3.5v13l11-6.5z",
+  pause: "M5 4h3.5v12H5zm6.5 0H15v12h-3.5z",
+  next: "M6 4v12l9-6z",
+  last: "M14 4h2v12h-2zM4 4v12l9-6z",
+};
+export const SPEEDS = [0.5, 1, 2, 4];
+
+function button(name, title) {
+  return el("button", { class: `control ${name}`, type: "button", title, "aria-label": title.split(" (")[0] }, icon(SIGNS[name]));
+}
+
+/**
+ * @param {HTMLElement} host
+ * @param {{first(): void, previous(): void, toggle(): void, next(): void, last(): void, help(): void,
+ *   seek(position: number, begins: boolean): void, speed(times: number): void, link(): string}} actions
+ */
+export function createControls(host, actions) {
+  const first = button("first", "First step (Home)");
+  const previous = button("previous", "Previous step (←)");
+  const play = button("play", "Play (Space)");
+  const next = button("next", "Next step (→)");
+  const last = button("last", "Last step (End)");
+  for (const [node, name] of [[first, "first"], [previous, "previous"], [play, "toggle"], [next, "next"], [last, "last"]]) {
+    node.addEventListener("click", () => actions[name]());
+  }
+  const slider = /** @type {HTMLInputElement} */ (el("input", { type: "range", class: "slider", min: "0", step: "1", value: "0",
+    "aria-label": "Step" }));
+  let dragging = false; // a drag, or a held key, is one jump
+  slider.addEventListener("input", () => {
+    actions.seek(Number(slider.value), !dragging);
+    dragging = true;
+  });
+  slider.addEventListener("change", () => { dragging = false; });
+  const place = el("output", { class: "place", "aria-live": "off" });
+  const speed = /** @type {HTMLSelectElement} */ (el("select", { class: "speed", "aria-label": "Speed", title: "Speed of play" },
+    ...SPEEDS.map((times) => el("option", { value: String(times), text: `${times}×` }))));
+  speed.value = "1";
+  speed.addEventListener("change", () => actions.speed(Number(speed.value)));
+  const copy = el("button", { class: "quiet copy-link", type: "button", text: "Copy link", title: "Copy a link that opens exactly this step" });
+  const copied = el("span", { class: "visually-hidden", role: "status" });
+  let timer = 0;
+  copy.addEventListener("click", async () => {
+    const done = await copyText(actions.link(), copy);
+    setText(copy, done ? "Copied" : "Copy failed");
+    setText(copied, done ? "The link to this step is copied." : "The link could not be copied; it stands in the address bar.");
+    clearTimeout(timer);
+    timer = setTimeout(() => { setText(copy, "Copy link"); setText(copied, ""); }, 2000);
+  });
+  const help = el("button", { class: "control keys", type: "button", text: "?", title: "Keys (?)", "aria-label": "Keys" });
+  help.addEventListener("click", () => actions.help());
+  host.append(el("div", { class: "buttons", role: "group", "aria-label": "Stepping" }, first, previous, play, next, last),
+    slider, place, speed, copy, help, copied);
+
+  return {
+    /** @param {number} position @param {number} end the last position */
+    show(position, end, playing) {
+      if (slider.max !== String(end)) slider.max = String(end);
+      if (slider.value !== String(position)) slider.value = String(position);
+      slider.style.setProperty("--done", end ? `${(100 * position) / end}%` : "100%");
+      const text = `step ${position} of ${end}`;
+      setText(place, text);
+      setAttribute(slider, "aria-valuetext", text);
+      for (const node of [first, previous]) setAttribute(node, "aria-disabled", position === 0 ? "true" : null);
+      for (const node of [next, last]) setAttribute(node, "aria-disabled", position === end ? "true" : null);
+      const title = playing ? "Pause (Space)" : "Play (Space)";
+      if (play.title !== title) {
+        play.title = title;
+        play.setAttribute("aria-label", playing ? "Pause" : "Play");
+        play.replaceChildren(icon(playing ? SIGNS.pause : SIGNS.play));
+      }
+    },
+  };
+}
+
+/** The clipboard needs a secure context; a page served by address to a class has none, so the old way stands by. */
+async function copyText(text, back) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const area = /** @type {HTMLTextAreaElement} */ (el("textarea", { class: "visually-hidden" }));
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    back.focus();
+    return done;
+  }
+}

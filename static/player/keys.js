@@ -1,0 +1,52 @@
+// The keyboard: which keys do what, and when they are left alone.
+
+/** What the help lists; the second column finishes "this key …". */
+export const HELP = [
+  [["→", "Page down"], "the next step"],
+  [["←", "Page up"], "the step before"],
+  [["Shift", "→"], "the next tile: next loop iteration, or next block"],
+  [["Shift", "←"], "the tile before"],
+  [["Home"], "the start"],
+  [["End"], "the last step"],
+  [["Space"], "play or pause"],
+  [["Esc"], "clear the selected cell"],
+  [["?"], "this list"],
+];
+
+const TYPING = "input, textarea, select, [contenteditable]:not([contenteditable='false']), [role='textbox']";
+const PRESSED_BY_SPACE = "button, a, summary, [role='button'], [role='tab'], [role='treeitem'], [role='tree']";
+
+/**
+ * Which action a key press asks for, or null when the press belongs to someone else.
+ * @param {KeyboardEvent} event
+ * @returns {string|null}
+ */
+export function actionOf(event) {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return null;
+  const target = event.target instanceof Element ? event.target : document.body;
+  if (target.closest(TYPING) || document.querySelector("dialog[open]")) return null;
+  switch (event.key) {
+    case "ArrowRight": return event.shiftKey ? "nextTile" : "next";
+    case "ArrowLeft": return event.shiftKey ? "previousTile" : "previous";
+    case "PageDown": return event.shiftKey ? null : "next"; // what a lecturer's clicker sends
+    case "PageUp": return event.shiftKey ? null : "previous";
+    case "Home": return event.shiftKey ? null : "first";
+    case "End": return event.shiftKey ? null : "last";
+    case " ": return event.shiftKey || target.closest(PRESSED_BY_SPACE) ? null : "toggle";
+    case "Escape": return "clear";
+    case "?": return "help";
+    default: return null;
+  }
+}
+
+/**
+ * @param {Record<string, () => void>} actions by the names that `actionOf` gives
+ */
+export function listen(actions) {
+  document.addEventListener("keydown", (event) => {
+    const action = actionOf(event);
+    if (action === null || !actions[action]) return;
+    event.preventDefault();
+    actions[action]();
+  });
+}

@@ -1,0 +1,44 @@
+// The switch between one block after another and all together, with a sentence on what a GPU really does.
+
+import { el, setText } from "./dom.js";
+
+/** Streaming multiprocessors of the GPU that the page speaks of (an H200). */
+export const SMS = 132;
+
+/**
+ * What is shown and what a GPU does, for a launch of so many blocks.
+ * @param {"serial"|"together"} order
+ * @param {number} blocks 0 at the start
+ */
+export function orderSentence(order, blocks, sms = SMS) {
+  if (blocks === 1) return "This launch has one block, so nothing runs beside it.";
+  const count = blocks.toLocaleString("en");
+  if (order === "serial") {
+    if (!blocks) return "Blocks are shown one after another; on a GPU they run side by side.";
+    return blocks <= sms ? `Shown one after another. On a GPU these ${count} blocks run side by side, each on its own SM.`
+      : `Shown one after another. On a GPU ${sms} of these ${count} blocks run at a time, one to an SM.`;
+  }
+  if (!blocks) return "Every running block advances at each step, as on a GPU.";
+  return blocks <= sms ? `As on a GPU: all ${count} blocks run side by side and each advances at every step.`
+    : `As on a GPU with ${sms} SMs: ${sms} of the ${count} blocks run, the others wait for a free SM.`;
+}
+
+/** @param {(order: "serial"|"together") => void} choose */
+export function createOrderSwitch(host, choose) {
+  const options = [["serial", "one after another"], ["together", "together"]].map(([value, text]) => {
+    const input = /** @type {HTMLInputElement} */ (el("input", { type: "radio", name: "player-order", value }));
+    input.addEventListener("change", () => { if (input.checked) choose(/** @type {any} */ (value)); });
+    return { input, label: el("label", {}, input, el("span", { text })) };
+  });
+  const sentence = el("p", { class: "order-sentence" });
+  host.append(
+    el("div", { class: "segments", role: "radiogroup", "aria-label": "Blocks are shown" },
+      el("span", { class: "segments-title", text: "Blocks" }), ...options.map((one) => one.label)),
+    sentence);
+  return {
+    show(order, blocks) {
+      for (const { input } of options) if (input.checked !== (input.value === order)) input.checked = input.value === order;
+      setText(sentence, orderSentence(order, blocks));
+    },
+  };
+}

@@ -1,0 +1,245 @@
+// The step list: a tree of launches, blocks and loops of which only the rows in sight exist as elements.
+// It can be filtered, and dragged by its grip over the figure and docked back.
+
+import { el, icon, setAttribute, setText } from "./dom.js";
+import { makeFloating } from "./floating.js";
+import { StepTree, search } from "./steptree.js";
+
+const TICK = "M8.2 15 3.6 10.4 5 9l3.2 3.2L15 5.4l1.4 1.4z";
+const SLICE_MS = 8;
+
+/**
+ * @param {HTMLElement} host
+ * @param {{trace: any, goTo: (step: number) => void, floated: (floating: boolean) => void}} options
+ */
+export function createStepList(host, { trace, goTo, floated }) {
+  const tree = new StepTree(trace);
+  /** @type {import("./steptree.js").Row[]|null} the filter's rows, null while there is no filter */
+  let found = null;
+  let hunt = 0;
+  let cursor = 0; // the row that the keyboard is on
+  let currentStep = 0;
+  let now = null; // {order, position}
+  const rowHeight = matchMedia("(pointer: coarse)").matches ? 40 : 26;
+
+  const grip = el("button", { class: "grip", type: "button", title: "Drag over the figure; double-click or Enter docks it back",
+    "aria-label": "Move the step list" }, icon("M7 4h2v2H7zm4 0h2v2h-2zM7 9h2v2H7zm4 0h2v2h-2zm-4 5h2v2H7zm4 0h2v2h-2z"));
+  const dock = el("button", { class: "quiet dock", type: "button", text: "Dock", hidden: true });
+  const fold = el("button", { class: "quiet", type: "button", text: "Fold", title: "Close every group but the current one" });
+  const filter = /** @type {HTMLInputElement} */ (el("input", { type: "search", class: "filter", placeholder: "Filter steps",
+    "aria-label": "Filter steps", autocomplete: "off", spellcheck: "false" }));
+  const count = el("p", { class: "filter-count", role: "status", hidden: true });
+  const space = el("div", { class: "tree-space", role: "presentation" });
+  const list = el("div", { class: "tree", role: "tree", tabindex: "0", "aria-label": "Steps" }, space);
+  host.append(
+    el("div", { class: "panel-head" }, grip, el("h2", { text: "Steps" }), fold, dock),
+    filter, count, list);
+
+  const rows = () => found ?? tree.rows;
+  /** @type {HTMLElement[]} */
+  const pool = [];
+
+  function isDone(row) {
+    if (!now || row.launch < 0) return row.launch < 0 && currentStep > 0;
+    const at = now.at;
+    if (row.launch !== at.launch) return row.launch < at.launch;
+    if (row.block < 0) return false;
+    return now.order.name === "serial" ? row.last < currentStep
+      : row.type === "step" ? row.first <= at.progress(row.block) && row.first !== currentStep
+        : row.last <= at.progress(row.block);
+  }
+
+  function makeRow() {
+    const node = el("div", { class: "row", role: "treeitem", id: `row-${pool.length}` },
+      el("span", { class: "twist", "aria-hidden": "true" }), el("span", { class: "row-text" }),
+      el("span", { class: "row-done" }, icon(TICK), el("span", { class: "visually-hidden", text: "done" })));
+    pool.push(node);
+    space.append(node);
+    return node;
+  }
+
+  function draw() {
+    const all = rows();
+    const height = list.clientHeight || 400;
+    setHeight(all.length * rowHeight);
+    const first = Math.max(0, Math.floor(list.scrollTop / rowHeight) - 2);
+    const last = Math.min(all.length - 1, Math.ceil((list.scrollTop + height) / rowHeight) + 2);
+    let active = null;
+    for (let slot = 0; slot <= last - first || slot < pool.length; slot += 1) {
+      const node = pool[slot] ?? makeRow();
+      const i = first + slot;
+      if (i > last) {
+        if (!node.hidden) node.hidden = true;
+        continue;
+      }
+      const row = all[i];
+      const isStep = row.type === "step";
+      const isCurrent = isStep ? row.first === currentStep : !row.open && row.first <= currentStep && currentStep <= row.last;
+      const done = isDone(row);
+      if (node.hidden) node.hidden = false;
+      if (node.rowIndex !== i) {
+        node.rowIndex = i;
+        node.style.transform = `translateY(${i * rowHeight}px)`;
+      }
+      if (node.row !== row) {
+        node.row = row;
+        node.style.setProperty("--depth", row.depth);
+        setText(node.children[1], row.text);
+        setAttribute(node, "title", row.text.length > 26 ? row.text : null);
+        setAttribute(node, "aria-level", String(row.depth + 1));
+        setAttribute(node, "aria-posinset", row.size ? String(row.index) : null);
+        setAttribute(node, "aria-setsize", row.size ? String(row.size) : null);
+        setAttribute(node, "data-step", isStep ? String(row.first) : null);
+      }
+      setAttribute(node, "aria-expanded", isStep ? null : String(row.open));
+      setAttribute(node, "aria-current", isCurrent && isStep ? "step" : null);
+      setAttribute(node, "aria-selected", String(isCurrent && isStep));
+      const look = `row ${row.type}${isCurrent ? " current" : ""}${done ? " done" : ""}${i === cursor ? " cursor" : ""}`;
+      if (node.className !== look) node.className = look;
+      if (i === cursor) active = node;
+    }
+    setAttribute(list, "aria-activedescendant", active ? active.id : null);
+  }
+
+  let heightSet = -1;
+  function setHeight(pixels) {
+    if (heightSet !== pixels) space.style.height = `${heightSet = pixels}px`;
+  }
+
+  /** Bring row i into sight with some room around it; far jumps put it in the middle. */
+  function bringIntoView(i) {
+    const height = list.clientHeight;
+    if (!height) return;
+    const top = i * rowHeight;
+    const margin = Math.min(2 * rowHeight, height / 4);
+    setHeight(rows().length * rowHeight);
+    if (top - margin < list.scrollTop - height || top > list.scrollTop + 2 * height) list.scrollTop = top - height / 2;
+    else if (top - margin < list.scrollTop) list.scrollTop = top - margin;
+    else if (top + rowHeight + margin > list.scrollTop + height) list.scrollTop = top + rowHeight + margin - height;
+  }
+
+  function rowOfCurrent() {
+    if (!found) return tree.reveal(currentStep);
+    return found.findIndex((row) => row.type === "step" && row.first === currentStep);
+  }
+
+  function runFilter() {
+    const query = filter.value.trim();
+    const mine = ++hunt;
+    count.hidden = !query;
+    if (!query) {
+      found = null;
+      cursor = rowOfCurrent();
+      bringIntoView(cursor);
+      draw();
+      return;
+    }
+    const steps = search(trace, query);
+    found = [];
+    cursor = 0;
+    list.scrollTop = 0;
+    const more = () => {
+      if (mine !== hunt) return;
+      const until = performance.now() + SLICE_MS;
+      let ended = false;
+      while (!ended && performance.now() < until) {
+        const { value, done } = steps.next();
+        if (value) for (const row of value) found.push(row);
+        ended = Boolean(done);
+      }
+      const hits = found.reduce((sum, row) => sum + (row.type === "step" ? 1 : 0), 0);
+      setText(count, `${hits.toLocaleString("en")} of ${trace.stepCount.toLocaleString("en")} steps${ended ? "" : " …"}`);
+      draw();
+      if (!ended) setTimeout(more);
+    };
+    more();
+  }
+
+  function activate(i) {
+    const row = rows()[i];
+    if (!row) return;
+    cursor = i;
+    if (row.type === "step") goTo(row.first);
+    else if (!found) {
+      tree.toggle(i);
+      draw();
+    }
+  }
+
+  function moveCursor(i) {
+    cursor = Math.max(0, Math.min(rows().length - 1, i));
+    bringIntoView(cursor);
+    draw();
+  }
+
+  filter.addEventListener("input", runFilter);
+  filter.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && filter.value) {
+      filter.value = "";
+      runFilter();
+      event.preventDefault();
+    }
+  });
+  fold.addEventListener("click", () => {
+    tree.collapse();
+    cursor = rowOfCurrent();
+    bringIntoView(cursor);
+    draw();
+  });
+  list.addEventListener("scroll", () => draw(), { passive: true });
+  list.addEventListener("click", (event) => {
+    const node = /** @type {Element} */ (event.target).closest(".row");
+    if (node) activate(node.rowIndex);
+  });
+  list.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    const row = rows()[cursor];
+    const group = row && row.type !== "step" && !found;
+    switch (event.key) {
+      case "ArrowDown": moveCursor(cursor + 1); break;
+      case "ArrowUp": moveCursor(cursor - 1); break;
+      case "Enter": case " ": activate(cursor); break;
+      case "ArrowRight": // on a group as in any tree; on a step the arrows step, as everywhere on the page
+        if (!group) return;
+        if (row.open) moveCursor(cursor + 1);
+        else { tree.toggle(cursor, true); draw(); }
+        break;
+      case "ArrowLeft":
+        if (!group) return;
+        if (row.open) { tree.toggle(cursor, false); draw(); }
+        else {
+          let parent = cursor;
+          while (parent > 0 && rows()[parent].depth >= row.depth) parent -= 1;
+          moveCursor(parent);
+        }
+        break;
+      default: return;
+    }
+    event.preventDefault();
+  });
+  new ResizeObserver(() => draw()).observe(list);
+  const floating = makeFloating(host, grip, dock, (is) => {
+    dock.hidden = !is;
+    floated(is);
+    bringIntoView(cursor);
+    draw();
+  });
+
+  return {
+    /** @param {number} step the step to mark as the current one */
+    show(order, position, step) {
+      const moved = step !== currentStep || !now;
+      now = { order, at: order.at(position) };
+      currentStep = step;
+      if (moved) {
+        const at = rowOfCurrent();
+        if (at >= 0) {
+          cursor = at;
+          bringIntoView(at);
+        }
+      }
+      draw();
+    },
+    dock: floating.dock,
+  };
+}

@@ -1,0 +1,112 @@
+// The state in the address: read from it, written to it, pushed on jumps, replaced while stepping.
+
+/** What the player writes; every other parameter of the address belongs to the recording and is kept as it is. */
+export const OWN = ["step", "order", "focus", "cell"];
+
+/**
+ * @param {URLSearchParams} search
+ * @returns {{step: number|null, badStep: string|null, order: "serial"|"together", focus: number, cell: string|null}}
+ */
+export function read(search) {
+  const raw = search.get("step");
+  const whole = raw !== null && /^\d{1,12}$/.test(raw.trim());
+  const focus = search.get("focus") ?? "";
+  return {
+    step: whole ? Number(raw) : null,
+    badStep: raw !== null && raw !== "" && !whole ? raw : null,
+    order: search.get("order") === "together" ? "together" : "serial",
+    focus: /^\d{1,9}$/.test(focus) ? Number(focus) : 0,
+    cell: search.get("cell") || null,
+  };
+}
+
+/**
+ * The address that opens exactly this state.
+ * @param {URL|Location} from the address now
+ * @param {import("./state.js").State} state
+ * @returns {URL}
+ */
+export function address(from, state) {
+  const url = new URL(from.href);
+  for (const name of OWN) url.searchParams.delete(name);
+  url.searchParams.set("step", String(state.position));
+  if (state.order !== "serial") url.searchParams.set("order", state.order);
+  if (state.focus) url.searchParams.set("focus", String(state.focus));
+  if (state.cell) url.searchParams.set("cell", state.cell);
+  // URLSearchParams escapes "@", which every browser shows and accepts as it is in a query.
+  url.search = url.search.replaceAll("%40", "@");
+  return url;
+}
+
+/** @returns {string} the part of the address that says what was recorded */
+export function recordingPart(search) {
+  const rest = new URLSearchParams(search);
+  for (const name of [...OWN, "theme"]) rest.delete(name);
+  rest.sort();
+  return rest.toString();
+}
+
+/**
+ * Keep the address and the state equal.
+ * Browsers refuse more than about 100 changes of the address in 30 seconds, so replacements are spaced;
+ * the newest is always written in the end, and before the page is left.
+ * @param {ReturnType<typeof import("./state.js").createState>} state
+ * @param {{restore: (found: ReturnType<typeof read>) => void, interval?: number}} options
+ */
+export function followState(state, { restore, interval = 320 }) {
+  let pending = false;
+  let timer = 0;
+  let written = 0;
+  let recording = recordingPart(location.search);
+
+  const write = (method, now) => {
+    try {
+      history[method](null, "", address(location, now));
+      written = performance.now();
+      return true;
+    } catch {
+      return false; // refused for being too many: the timer tries again
+    }
+  };
+  const flush = () => {
+    clearTimeout(timer);
+    timer = 0;
+    if (!pending) return;
+    if (write("replaceState", state.get())) pending = false;
+    else timer = setTimeout(flush, 1000);
+  };
+
+  state.subscribe((now, before, how) => {
+    const same = now.position === before.position && now.order === before.order && now.focus === before.focus &&
+      now.cell === before.cell;
+    if (same || how === "restore") return;
+    if (how === "jump") {
+      if (pending && write("replaceState", before)) pending = false;
+      if (!write("pushState", now)) pending = true;
+      else return;
+    }
+    pending = true;
+    if (timer) return;
+    const wait = interval - (performance.now() - written);
+    if (wait <= 0) flush();
+    else timer = setTimeout(flush, wait);
+  });
+  addEventListener("pagehide", flush);
+  document.addEventListener("visibilitychange", () => document.visibilityState === "hidden" && flush());
+  addEventListener("popstate", () => {
+    clearTimeout(timer);
+    timer = 0;
+    pending = false;
+    if (recordingPart(location.search) !== recording) {
+      location.reload(); // another recording: the page opens it as it would a link
+      return;
+    }
+    restore(read(new URLSearchParams(location.search)));
+  });
+  return {
+    flush,
+    href: () => address(location, state.get()).href,
+    /** The form recorded anew: addresses from now on stand for that. */
+    recorded: () => { recording = recordingPart(location.search); },
+  };
+}
