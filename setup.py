@@ -18,4 +18,5 @@ def packages() -> list[str]:
     return ["flashstep", *sorted(".".join(("flashstep", *folder.parts)) for folder in folders)]
 
 
-setup(packages=packages())
+# script_name keeps this file out of the package that its own folder is.
+setup(packages=packages(), script_name="setup.py")
