@@ -42,7 +42,13 @@ export function createControls(host, actions) {
   const speed = /** @type {HTMLSelectElement} */ (el("select", { class: "speed", "aria-label": "Speed", title: "Speed of play" },
     ...SPEEDS.map((times) => el("option", { value: String(times), text: `${times}×` }))));
   speed.value = "1";
-  speed.addEventListener("change", () => actions.speed(Number(speed.value)));
+  let byPointer = false; // after a choice by mouse the arrows step again
+  speed.addEventListener("pointerdown", () => { byPointer = true; });
+  speed.addEventListener("keydown", () => { byPointer = false; });
+  speed.addEventListener("change", () => {
+    actions.speed(Number(speed.value));
+    if (byPointer) speed.blur();
+  });
   const copy = el("button", { class: "quiet copy-link", type: "button", text: "Copy link", title: "Copy a link that opens exactly this step" });
   const copied = el("span", { class: "visually-hidden", role: "status" });
   let timer = 0;

@@ -24,7 +24,9 @@ const PRESSED_BY_SPACE = "button, a, summary, [role='button'], [role='tab'], [ro
 export function actionOf(event) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return null;
   const target = event.target instanceof Element ? event.target : document.body;
-  if (target.closest(TYPING) || document.querySelector("dialog[open]")) return null;
+  const slides = target.matches("input[type='range']"); // moves by itself on every key but these
+  if (slides && ![" ", "?", "Escape"].includes(event.key)) return null;
+  if ((target.closest(TYPING) && !slides) || document.querySelector("dialog[open]")) return null;
   switch (event.key) {
     case "ArrowRight": return event.shiftKey ? "nextTile" : "next";
     case "ArrowLeft": return event.shiftKey ? "previousTile" : "previous";

@@ -1,6 +1,6 @@
 // The switch between one block after another and all together, with a sentence on what a GPU really does.
 
-import { el, setText } from "./dom.js";
+import { el, setAttribute, setText } from "./dom.js";
 
 /** Streaming multiprocessors of the GPU that the page speaks of (an H200). */
 export const SMS = 132;
@@ -25,19 +25,18 @@ export function orderSentence(order, blocks, sms = SMS) {
 
 /** @param {(order: "serial"|"together") => void} choose */
 export function createOrderSwitch(host, choose) {
-  const options = [["serial", "one after another"], ["together", "together"]].map(([value, text]) => {
-    const input = /** @type {HTMLInputElement} */ (el("input", { type: "radio", name: "player-order", value }));
-    input.addEventListener("change", () => { if (input.checked) choose(/** @type {any} */ (value)); });
-    return { input, label: el("label", {}, input, el("span", { text })) };
-  });
+  // Two buttons rather than radio buttons: the arrow keys go on stepping after a click.
+  const options = [["serial", "one after another"], ["together", "together"]].map(([value, text]) =>
+    el("button", { class: "segment", type: "button", "data-order": value, text,
+      on: { click: () => choose(/** @type {any} */ (value)) } }));
   const sentence = el("p", { class: "order-sentence" });
   host.append(
-    el("div", { class: "segments", role: "radiogroup", "aria-label": "Blocks are shown" },
-      el("span", { class: "segments-title", text: "Blocks" }), ...options.map((one) => one.label)),
+    el("div", { class: "segments", role: "group", "aria-label": "Blocks are shown" },
+      el("span", { class: "segments-title", text: "Blocks" }), ...options),
     sentence);
   return {
     show(order, blocks) {
-      for (const { input } of options) if (input.checked !== (input.value === order)) input.checked = input.value === order;
+      for (const option of options) setAttribute(option, "aria-pressed", String(option.dataset.order === order));
       setText(sentence, orderSentence(order, blocks));
     },
   };

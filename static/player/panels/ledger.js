@@ -1,0 +1,68 @@
+// The ledger: what loads and stores have asked of HBM so far, of the whole, array by array.
+
+import { soFar, totals } from "../ledger.js";
+import { el, setText } from "../dom.js";
+
+/** Exact while it is short; three figures and a letter beyond, with the exact number in the title. */
+export function short(n) {
+  if (n < 100000) return n.toLocaleString("en");
+  for (const [unit, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+    if (n >= unit) return `${(n / unit).toPrecision(3).replace(/e.*/, "")} ${letter}`;
+  }
+  return String(n);
+}
+
+const COUNTS = ["transfers", "elements", "bytes"];
+
+/** The hue of an array's name: Q, K, V, S and P, m, l, O have their own. */
+export function hue(name) {
+  const letter = { Q: "q", K: "k", V: "v", S: "s", P: "s", m: "m", l: "l", O: "o", X: "x", Y: "o", lse: "l", alpha: "alpha" };
+  return `var(--${letter[name] ?? letter[name.split("_")[0]] ?? letter[name[0]] ?? "ink-2"})`;
+}
+
+/**
+ * @param {HTMLElement} host
+ */
+export function createLedger(host, { trace }) {
+  const whole = totals(trace);
+  const body = el("tbody");
+  const cells = [];
+  for (const array of trace.arrays) {
+    const entry = whole[array.name];
+    if (!entry) continue; // a virtual array never crosses
+    const ways = ["loads", "stores"].filter((way) => entry[way].transfers > 0);
+    for (const way of ways.length ? ways : [array.role === "input" ? "loads" : "stores"]) {
+      const tds = COUNTS.map((count) => {
+        const now = el("span", { class: "now" });
+        const td = el("td", { "data-count": count }, now, el("span", { class: "of", text: ` / ${short(entry[way][count])}` }));
+        cells.push({ array: array.name, way, count, now, td, total: entry[way][count] });
+        return td;
+      });
+      body.append(el("tr", { "data-array": array.name, "data-way": way },
+        el("th", { scope: "row" }, el("span", { class: "array-name", style: { color: hue(array.name) }, text: array.name }),
+          el("span", { class: "way", text: way === "loads" ? " read" : " written" })), ...tds));
+    }
+  }
+  host.append(
+    el("div", { class: "panel-head" }, el("h2", { text: "Requested traffic" }), el("span", { class: "head-note", text: "so far / total" })),
+    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Requested traffic" },
+      el("table", { class: "ledger" },
+        el("thead", {}, el("tr", {}, el("th", { scope: "col", text: "array" }), el("th", { scope: "col", text: "transfers" }),
+          el("th", { scope: "col", text: "elements" }), el("th", { scope: "col", text: "bytes" }))),
+        body)));
+  return {
+    show(order, position) {
+      const ledger = soFar(trace, order, position);
+      for (const cell of cells) {
+        const n = ledger[cell.array][cell.way][cell.count];
+        if (cell.last === n) continue;
+        cell.last = n;
+        setText(cell.now, short(n));
+        cell.td.title = `${n.toLocaleString("en")} of ${cell.total.toLocaleString("en")} ${cell.count}`;
+        cell.td.dataset.now = String(n);
+        cell.td.dataset.total = String(cell.total);
+        cell.td.parentElement.classList.toggle("none", n === 0);
+      }
+    },
+  };
+}
