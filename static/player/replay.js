@@ -208,7 +208,7 @@ export class Replay {
   }
 
   /**
-   * The last store that reached a tile, or -1. `before`: only stores that come before this event.
+   * The last store that reached a tile, or -1. `before`: of those at `position`, only stores before this event.
    * @param {Order} order
    */
   lastStore(arrayId, tile, order, position, before = Infinity) {
@@ -217,12 +217,15 @@ export class Replay {
     const steps = this.#storeSteps, stores = this.#stores;
     let from = start[tile], to = start[tile + 1];
     if (from === to) return -1;
-    const { trace } = this;
-    if (order.name === 'serial' || sameBlock(trace, steps[from], steps[to - 1])) {
+    const reached = (n) => {
+      const at = order.positionOf(steps[n]);
+      return at < position || (at === position && stores[n] < before);
+    };
+    if (order.name === 'serial' || sameBlock(this.trace, steps[from], steps[to - 1])) {
       // One block's stores come in the same sequence in every order.
       while (from < to) {
         const middle = (from + to) >> 1;
-        if (stores[middle] < before && order.positionOf(steps[middle]) <= position) from = middle + 1;
+        if (reached(middle)) from = middle + 1;
         else to = middle;
       }
       return from > start[tile] ? stores[from - 1] : -1;
@@ -230,10 +233,9 @@ export class Replay {
     let best = -1, latest = -1;
     for (let n = from; n < to; n++) {
       const at = order.positionOf(steps[n]);
-      if (at <= position && at >= latest && stores[n] !== before && !(at === position && stores[n] > before)) {
-        best = stores[n];
-        latest = at;
-      }
+      if (at < latest || !reached(n)) continue;
+      best = stores[n];
+      latest = at;
     }
     return best;
   }

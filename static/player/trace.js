@@ -277,7 +277,7 @@ export class Trace {
     const captions = columns['steps.caption'];
     let current = -1;
     for (let t = 0; t < stepCount; t++) {
-      demand(captions[t] < meta.captions.length || t === 0, `The trace is damaged: step ${t} has a caption that is not listed.`);
+      demand(captions[t] < meta.captions.length, `The trace is damaged: step ${t} has a caption that is not listed.`);
       if (t === 0) continue;
       const launch = kinds[t] < launchOf.length ? launchOf[kinds[t]] : -1;
       demand(launch >= 0, `The trace is damaged: step ${t} belongs to no launch.`);
@@ -317,9 +317,9 @@ export class Trace {
           damaged(e, 'has numbers beyond the pool of values');
         }
         if (array < none) {
-          const plane = arrays[array].rowTiles * arrays[array].colTiles;
-          const within = tile[e] < arrays[array].tileCount && (tile[e] % plane) + tiles[e] <= plane;
-          if (!within) damaged(e, `touches a tile that ${arrays[array].name} has not`);
+          const size = tilesSize(arrays[array], tile[e], tiles[e]);
+          if (size < 0) damaged(e, `touches a tile that ${arrays[array].name} has not`);
+          if ((verb === LOAD || stores) && size !== rows[e] * cols[e]) damaged(e, 'is not of the size of its tiles');
         } else if (verb === LOAD || stores || array !== NONE) damaged(e, 'has no array');
       }
     }
@@ -458,6 +458,16 @@ export class Trace {
   visible(batch, query, key) {
     return this.hidden(batch, query, key) === null;
   }
+}
+
+/** Elements of a run of tiles; -1 when it leaves its plane, or is not one run of rows. */
+function tilesSize({ tileCount, rowTiles, colTiles, rowEdges, colEdges }, tile, tiles) {
+  if (tile + tiles > tileCount) return -1;
+  if (tiles === 0) return 0;
+  const within = tile % (rowTiles * colTiles);
+  const row = Math.floor(within / colTiles), col = within - row * colTiles;
+  if (tiles > 1 && (colTiles > 1 || row + tiles > rowTiles)) return -1;
+  return (rowEdges[row + tiles] - rowEdges[row]) * (colEdges[col + 1] - colEdges[col]);
 }
 
 /** Index of the last edge at or below x. */

@@ -1,0 +1,494 @@
+// Where everything stands: pure geometry, from shapes and a size to boxes. Knows no step and no number.
+//
+// One unit of the figure is the cell: ux wide, uy high, the same for every array of a panel, so that tiles stand in
+// proportion. The layout tries units from large to small and keeps the first that fits: numbers while they are legible,
+// then a heat map of every tile, then a heat map (or numbers) of a window of tiles with the rest as a count.
+
+/** Cells that show a number, in the whole figure: two nodes each, so that it stays near 2,000 nodes at most. */
+export const MAX_NUMBER_CELLS = 720;
+/** Tiles drawn, in the whole figure. */
+export const MAX_TILES = 220;
+/** The narrowest cell that still shows a number such as −0.54 at 10 px. */
+export const MIN_NUMBER_WIDTH = 31;
+/** Below this width the figure may be as tall as it likes: the page scrolls. */
+export const FREE_BELOW = 600;
+/** More blocks than this are drawn as bins. */
+export const MAX_SQUARES = 64;
+const BINS = 48;
+
+const NUMBER_WIDTHS = [72, 66, 60, 56, 52, 48, 45, 42, 40, 38, 36, 34, 33, 32, MIN_NUMBER_WIDTH];
+const NUMBER_RATIOS = [0.61, 0.57, 0.53];
+const HEAT_WIDTHS = [30, 26, 22, 18, 15, 12, 10, 8, 6.5, 5, 4, 3.2, 2.5, 2, 1.6, 1.25, 1, 0.8, 0.6, 0.45, 0.3, 0.2];
+const HEAT_RATIOS = [1, 0.75, 0.5, 0.35, 0.25];
+const WINDOWS = [12, 8, 6, 5, 4, 3, 2, 1];
+
+const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
+const total = (numbers) => numbers.reduce((sum, x) => sum + x, 0);
+
+/** Width of a text in px, near enough to place things: the browser is not asked. */
+export function textWidth(text, size) {
+  return text.length * size * 0.56;
+}
+
+/** Sizes that grow with the frame, so that 1920×1080 is 1366×768 seen from nearer. */
+export function measures(width, height) {
+  const free = height === null || width < FREE_BELOW;
+  const k = free ? 1 : clamp(Math.min(width / 800, height / 560), 0.82, 1.7);
+  return {
+    k,
+    free,
+    pad: 12 * k, // inside panels
+    heading: 26 * k, // a panel's title line
+    title: 18 * k, // an array's name
+    note: 13 * k, // the line under a slot's name
+    ring: 5 * k, // around a slot
+    gap: 16 * k, // between neighbours
+    between: 8 * k, // between panels
+    font: { heading: 13 * k, title: 12.5 * k, text: 11.5 * k, small: 10 * k },
+  };
+}
+
+/**
+ * An array as a block of boxes whose corner is 0, 0.
+ * window: {rows: [first, end], cols: [first, end]} in tiles. Boxes: tiles {rt, ct, x, y, w, h}, more {x, y, w, h, count, side}.
+ */
+export function measureArray(entry, unit, window, m) {
+  const { node, split } = entry;
+  const [r0, r1] = window.rows;
+  const [c0, c1] = window.cols;
+  const ux = node.cols === 1 ? Math.max(unit.ux, unit.mode === 'numbers' ? 0 : 9 * m.k) : unit.ux;
+  const rowHeights = [];
+  for (let rt = r0; rt < r1; rt++) rowHeights.push((node.rowEdges[rt + 1] - node.rowEdges[rt]) * unit.uy);
+  const colWidths = [];
+  for (let ct = c0; ct < c1; ct++) colWidths.push((node.colEdges[ct + 1] - node.colEdges[ct]) * ux);
+  const least = Math.min(...rowHeights, ...(colWidths.length > 1 ? colWidths : []), 1e9);
+  const gap = unit.mode === 'numbers' ? 8 * m.k : clamp(least * 0.15, 1, 5 * m.k);
+
+  const labelled = node.rowTiles > 1 || node.colTiles > 1;
+  const longest = `${node.name.length > 2 ? '' : node.name}${Math.max(0, node.rowTiles - 1)}`;
+  const left = labelled ? textWidth(longest, m.font.small) + 6 * m.k : 0;
+  const right = split ? 16 * m.k : 0;
+  const bar = 17 * m.k;
+  const above = r0 > 0 ? bar + gap : 0;
+  const below = r1 < node.rowTiles ? bar + gap : 0;
+  const before = c0 > 0 ? bar + gap : 0;
+  const after = c1 < node.colTiles ? bar + gap : 0;
+  const header = m.title + (node.colTiles > 1 ? m.note : 0);
+
+  const inner = Math.max(total(colWidths) + gap * Math.max(0, colWidths.length - 1), 26 * m.k);
+  const tall = Math.max(total(rowHeights) + gap * Math.max(0, rowHeights.length - 1), 14 * m.k);
+  const name = entry.title;
+  const titled = textWidth(name, m.font.title) * 1.08;
+  const body = before + inner + after;
+  const w = Math.max(left + body + right, titled);
+  const shift = Math.max(0, (titled - body - left - right) / 2);
+  const x0 = shift + left + before;
+  const vector = node.cols === 1 ? (inner - total(colWidths)) / 2 : 0;
+
+  const tiles = [];
+  let y = header + above;
+  for (let i = 0; i < rowHeights.length; i++) {
+    let x = x0 + vector;
+    for (let j = 0; j < colWidths.length; j++) {
+      tiles.push({ rt: r0 + i, ct: c0 + j, x, y, w: colWidths[j], h: rowHeights[i] });
+      x += colWidths[j] + gap;
+    }
+    y += rowHeights[i] + gap;
+  }
+  const more = [];
+  const top = header + above;
+  if (above) more.push({ side: 'above', count: r0, x: x0, y: header, w: inner, h: bar });
+  if (below) more.push({ side: 'below', count: node.rowTiles - r1, x: x0, y: top + tall + gap, w: inner, h: bar });
+  if (before) more.push({ side: 'left', count: c0, x: x0 - before, y: top, w: bar, h: tall });
+  if (after) more.push({ side: 'right', count: node.colTiles - c1, x: x0 + inner + gap, y: top, w: bar, h: tall });
+  return {
+    entry,
+    ux,
+    uy: unit.uy,
+    mode: unit.mode,
+    gap,
+    tiles,
+    more,
+    labelled,
+    body: { x: x0, y: top, w: inner, h: tall },
+    heading: { x: x0 - before + (before + inner + after) / 2, y: m.title * 0.68 },
+    w,
+    h: header + above + tall + below,
+  };
+}
+
+/** A slot: its tile, room for the old values of a carry on its left, its name below. Corner at 0, 0. */
+export function measureSlot(slot, unit, ghosts, m) {
+  const ux = slot.cols === 1 ? Math.max(unit.ux, unit.mode === 'numbers' ? 0 : 10 * m.k) : unit.ux;
+  const uy = slot.rows === 1 ? Math.max(unit.uy, unit.mode === 'numbers' ? 0 : 10 * m.k) : unit.uy;
+  const w = slot.cols * ux;
+  const h = slot.rows * uy;
+  const ghost = slot.carry && (ghosts === 'all' || (ghosts === 'vectors' && slot.cols === 1));
+  const arrow = 20 * m.k;
+  const lead = ghost ? w + arrow : 0;
+  const named = textWidth(slot.name, m.font.title) + 4 * m.k;
+  const side = Math.max(m.ring, (named - w) / 2);
+  return {
+    slot,
+    ux,
+    uy,
+    mode: unit.mode,
+    ghost: ghost ? { x: m.ring, y: m.ring, w, h } : null,
+    box: { x: (ghost ? m.ring : side) + lead, y: m.ring, w, h },
+    w: (ghost ? m.ring : side) + lead + w + side,
+    h: m.ring + h + m.ring + m.title + m.note,
+  };
+}
+
+/** Breaks blocks, in order, into shelves no wider than `width` so that they stand least tall. Null: one is too wide. */
+export function flow(blocks, width, gap, rowGap) {
+  const n = blocks.length;
+  const best = [{ h: 0, from: -1 }];
+  for (let i = 1; i <= n; i++) {
+    let w = -gap;
+    let h = 0;
+    best[i] = { h: Infinity, from: -1 };
+    for (let j = i - 1; j >= 0; j--) {
+      w += blocks[j].w + gap;
+      if (w > width + 0.01) break;
+      h = Math.max(h, blocks[j].h);
+      const sum = best[j].h + h + (j > 0 ? rowGap : 0);
+      if (sum < best[i].h - 0.01) best[i] = { h: sum, from: j };
+    }
+    if (best[i].h === Infinity) return null;
+  }
+  const shelves = [];
+  for (let i = n; i > 0; i = best[i].from) shelves.unshift(blocks.slice(best[i].from, i));
+  return { shelves, h: best[n].h };
+}
+
+/** Puts the shelves of a flow at x, y: each block gets its corner. Neighbours share the room that is left. */
+function place(flowed, x, y, width, gap, rowGap, m) {
+  const placed = [];
+  for (const shelf of flowed.shelves) {
+    const used = total(shelf.map((block) => block.w));
+    const between = shelf.length > 1 ? clamp((width - used) / (shelf.length - 1), gap, gap + 40 * m.k) : 0;
+    let left = x + Math.max(0, (width - used - between * (shelf.length - 1)) / 2);
+    const h = Math.max(...shelf.map((block) => block.h));
+    for (const block of shelf) {
+      placed.push({ block, x: left, y, h });
+      left += block.w + between;
+    }
+    y += h + rowGap;
+  }
+  return placed;
+}
+
+const shifted = (box, x, y) => ({ ...box, x: box.x + x, y: box.y + y });
+
+function whole(node) {
+  return { rows: [0, node.rowTiles], cols: [0, node.colTiles] };
+}
+
+/** The n tiles around a focus: whole pages, so that the frame stands still while a block walks through it. */
+export function windowOf(node, focus, n) {
+  const range = (count, at) => {
+    if (count <= n) return [0, count];
+    const first = Math.min(Math.floor(clamp(at, 0, count - 1) / n) * n, count - n);
+    return [first, first + n];
+  };
+  return { rows: range(node.rowTiles, focus?.rt ?? 0), cols: range(node.colTiles, focus?.ct ?? 0) };
+}
+
+function hbmBlocks(entries, unit, n, m) {
+  return entries.map((entry) =>
+    measureArray(entry, unit, n === null ? whole(entry.node) : windowOf(entry.node, entry.focus, n), m),
+  );
+}
+
+function cellCount(entries, n) {
+  let cells = 0;
+  for (const { node } of entries) {
+    const rows = n === null || node.rowTiles <= n ? node.rows : n * (node.rowEdges[1] ?? 0);
+    const cols = n === null || node.colTiles <= n ? node.cols : n * (node.colEdges[1] ?? 0);
+    cells += rows * cols;
+  }
+  return cells;
+}
+
+function tileCount(entries, n) {
+  const shown = (count) => (n === null ? count : Math.min(n, count));
+  return total(entries.map(({ node }) => shown(node.rowTiles) * shown(node.colTiles)));
+}
+
+function hbmHeight(entries, unit, n, width, m) {
+  const flowed = flow(hbmBlocks(entries, unit, n, m), width - 2 * m.pad, m.gap, 8 * m.k);
+  return flowed ? m.heading + flowed.h + m.pad : Infinity;
+}
+
+/** How HBM is drawn in a given room: {unit, n} with n the tiles of the window, null for all of them. */
+function fitHbm(entries, width, height, m, cells) {
+  const units = (ux) => NUMBER_RATIOS.map((ratio) => ({ ux, uy: ux * ratio, mode: 'numbers' }));
+  if (cellCount(entries, null) <= cells) {
+    for (const unit of NUMBER_WIDTHS.flatMap(units)) {
+      if (hbmHeight(entries, unit, null, width, m) <= height) return { unit, n: null };
+    }
+  }
+  const matrices = entries.filter(({ node }) => node.cols > 1 && node.rowTiles > 0);
+  let best = null;
+  if (tileCount(entries, null) <= MAX_TILES) {
+    for (const ux of HEAT_WIDTHS) {
+      for (const ratio of HEAT_RATIOS) {
+        const unit = { ux, uy: ux * ratio, mode: 'image' };
+        const legible = matrices.every(
+          ({ node }) => (node.rowTiles === 1 || node.rowEdges[1] * unit.uy >= 7 * m.k) && node.cols * ux >= 20 * m.k,
+        );
+        if (!legible) continue;
+        const score = Math.sqrt(ux * unit.uy) * (ratio >= 0.5 ? 1 : 0.8);
+        if (best && best.score >= score) continue;
+        if (hbmHeight(entries, unit, null, width, m) <= height) best = { unit, n: null, score };
+      }
+    }
+    if (best) return best;
+  }
+  const candidates = [
+    ...[44, 38, 34, MIN_NUMBER_WIDTH].flatMap(units),
+    ...HEAT_WIDTHS.flatMap((ux) => [1, 0.5].map((ratio) => ({ ux, uy: ux * ratio, mode: 'image' }))),
+  ];
+  for (const unit of candidates) {
+    for (const n of WINDOWS) {
+      if (tileCount(entries, n) > MAX_TILES) continue;
+      if (unit.mode === 'numbers' && cellCount(entries, n) > cells) continue;
+      const tile = matrices[0]?.node;
+      const tall = tile ? Math.min(tile.rowEdges[1] * unit.uy, 40 * m.k) / m.k : 0;
+      const wide = tile ? Math.min(tile.colEdges[1] * unit.ux, 70 * m.k) / m.k : 0;
+      const score =
+        unit.mode === 'numbers' ? (n > 1 ? 100 : 60) + Math.min(n, 3) * 10 + unit.ux / 10 : Math.min(n, 6) * 8 + tall / 2 + wide / 4;
+      if (best && best.score >= score) continue;
+      if (hbmHeight(entries, unit, n, width, m) <= height) best = { unit, n, score };
+    }
+  }
+  return best ?? { unit: { ux: 0.2, uy: 0.1, mode: 'image' }, n: 1 };
+}
+
+/** The blocks of one SRAM panel: shared slots, then the registers as one framed group. */
+function sramBlocks(slots, unit, ghosts, width, m) {
+  const shared = slots.filter((slot) => slot.space === 'shared').map((slot) => measureSlot(slot, unit, ghosts, m));
+  const registers = slots.filter((slot) => slot.space === 'register').map((slot) => measureSlot(slot, unit, ghosts, m));
+  if (!registers.length) return shared;
+  const inside = flow(registers, width - 2 * m.pad - 2 * m.pad, 8 * m.k, 4 * m.k);
+  if (!inside) return null;
+  const widths = inside.shelves.map((shelf) => total(shelf.map((block) => block.w)) + 8 * m.k * (shelf.length - 1));
+  const caption = 15 * m.k;
+  const group = {
+    registers: inside,
+    caption,
+    w: Math.max(...widths, textWidth('registers', m.font.small)) + 16 * m.k,
+    h: inside.h + caption + 4 * m.k,
+  };
+  return [...shared, group];
+}
+
+function sramHeight(slots, unit, ghosts, width, m) {
+  const blocks = sramBlocks(slots, unit, ghosts, width, m);
+  const flowed = blocks && flow(blocks, width - 2 * m.pad, 10 * m.k, 4 * m.k);
+  return flowed ? m.heading + flowed.h + 6 * m.k : Infinity;
+}
+
+function slotCells(slots, ghosts) {
+  return total(
+    slots.map((slot) => slot.rows * slot.cols * (slot.carry && (ghosts === 'all' || (ghosts && slot.cols === 1)) ? 2 : 1)),
+  );
+}
+
+/** How the slots are drawn in a given room: {unit, ghosts}. */
+function fitSram(slots, width, height, m, cells) {
+  for (const ux of NUMBER_WIDTHS) {
+    if (ux > 44 * m.k) continue;
+    for (const ratio of NUMBER_RATIOS) {
+      for (const ghosts of ['all', 'vectors']) {
+        if (slotCells(slots, ghosts) > cells) continue;
+        const unit = { ux, uy: ux * ratio, mode: 'numbers' };
+        if (sramHeight(slots, unit, ghosts, width, m) <= height) return { unit, ghosts };
+      }
+    }
+  }
+  let best = null;
+  for (const ux of HEAT_WIDTHS) {
+    for (const ratio of HEAT_RATIOS) {
+      for (const ghosts of ['all', 'vectors', '']) {
+        const unit = { ux, uy: ux * ratio, mode: 'image' };
+        const score = Math.sqrt(ux * unit.uy) * (ratio >= 0.5 ? 1 : 0.8) * (ghosts ? 1 : 0.8);
+        if (best && best.score >= score) continue;
+        if (sramHeight(slots, unit, ghosts, width, m) <= height) best = { unit, ghosts, score };
+      }
+    }
+  }
+  return best ?? { unit: { ux: 0.3, uy: 0.2, mode: 'image' }, ghosts: '' };
+}
+
+/** Columns of SRAM panels side by side. */
+function panelColumns(panels, width) {
+  if (panels <= 1) return 1;
+  return width < FREE_BELOW ? 1 : panels;
+}
+
+/**
+ * The units for a frame: how large a cell of HBM and of the slots is. Costly (a few ms), so callers keep it:
+ * it depends on shapes and size only, never on the step.
+ */
+export function chooseUnits({ entries, slots, width, height, panels = 1, gridHeight }) {
+  const m = measures(width, height);
+  const columns = panelColumns(panels, width);
+  const panelWidth = (width - m.between * (columns - 1)) / columns;
+  const rows = Math.ceil(panels / columns);
+  const cells = MAX_NUMBER_CELLS;
+  const slotBudget = Math.floor(cells / panels);
+  if (m.free) {
+    const sram = fitSram(slots, panelWidth, slots.length ? 420 : 0, m, Math.floor(slotBudget * 0.6));
+    const hbm = fitHbm(entries, width, 460, m, cells - panels * slotCells(slots, sram.ghosts));
+    return { hbm, sram };
+  }
+  const room = height - gridHeight - m.between * (1 + rows);
+  const all = cellCount(entries, null);
+  for (const ux of NUMBER_WIDTHS) {
+    for (const ratio of NUMBER_RATIOS) {
+      for (const ghosts of ['all', 'vectors']) {
+        if (all + panels * slotCells(slots, ghosts) > cells) continue;
+        const unit = { ux, uy: ux * ratio, mode: 'numbers' };
+        const hbm = hbmHeight(entries, unit, null, width, m);
+        if (hbm >= room) continue;
+        if (hbm + rows * sramHeight(slots, unit, ghosts, panelWidth, m) <= room) {
+          return { hbm: { unit, n: null }, sram: { unit, ghosts } };
+        }
+      }
+    }
+  }
+  // They do not share a unit: the slots first, because there the arithmetic is read, then HBM in the rest.
+  let sram = fitSram(slots, panelWidth, (room * 0.5) / rows, m, Math.floor(slotBudget * 0.6));
+  if (sram.unit.mode !== 'numbers') {
+    const larger = fitSram(slots, panelWidth, (room * 0.62) / rows, m, Math.floor(slotBudget * 0.6));
+    if (larger.unit.mode === 'numbers') sram = larger;
+  }
+  const used = rows * sramHeight(slots, sram.unit, sram.ghosts, panelWidth, m);
+  const cellsUsed = sram.unit.mode === 'numbers' ? panels * slotCells(slots, sram.ghosts) : 0;
+  return { hbm: fitHbm(entries, width, room - used, m, cells - cellsUsed), sram };
+}
+
+/** How tall the row of the grids is: squares, a sentence, and room for the lines down to SRAM. */
+export function gridHeight(width, height) {
+  const m = measures(width, height);
+  return (width < FREE_BELOW ? 112 : 72) * m.k;
+}
+
+/** Squares of the launches' grids. groups: [{launch, blocks, run: boolean, per: size of the first axis, title}] */
+export function layoutGrid(groups, box, m) {
+  const side = 24 * m.k;
+  const laid = [];
+  let x = box.x;
+  let y = box.y;
+  const wrap = box.w;
+  const others = groups.filter((group) => !group.run);
+  const chip = (group) => textWidth(group.title, m.font.small) * 1.1 + 16 * m.k;
+  const small = others.every((group) => group.blocks <= 8) && others.length <= 3;
+  for (const group of groups) {
+    const squares = [];
+    if (!group.run && !small) {
+      const w = chip(group);
+      if (x > box.x && x + w > box.x + wrap) [x, y] = [box.x, y + side + 6 * m.k];
+      laid.push({ ...group, chip: { x, y: y + 2 * m.k, w, h: side - 4 * m.k }, squares, label: null });
+      x += w + 14 * m.k;
+      continue;
+    }
+    const labelWidth = textWidth(group.title, m.font.text) * 1.04 + 8 * m.k;
+    const room = box.w - labelWidth - (small ? total(others.map((other) => chip(other) + other.blocks * side)) : total(others.map(chip)));
+    const bins = group.blocks > MAX_SQUARES ? BINS : group.blocks;
+    const per = group.per > 1 && group.per < bins && bins === group.blocks ? group.per : bins;
+    const breaks = Math.ceil(bins / per) - 1;
+    let size = side;
+    let gap = 5 * m.k;
+    const span = () => bins * size + (bins - 1) * gap + breaks * gap;
+    if (group.run && span() > Math.max(room, box.w * 0.35)) {
+      gap = 3 * m.k;
+      size = clamp((Math.max(room, box.w * 0.35) - (bins - 1) * gap - breaks * gap) / bins, 6 * m.k, side);
+    }
+    const needed = labelWidth + span();
+    if (x > box.x && x + needed > box.x + wrap) [x, y] = [box.x, y + side + 6 * m.k];
+    const label = { x, y: y + side / 2 };
+    let left = x + labelWidth;
+    for (let i = 0; i < bins; i++) {
+      const first = Math.floor((i * group.blocks) / bins);
+      const end = Math.floor(((i + 1) * group.blocks) / bins);
+      if (i > 0 && i % per === 0) left += gap;
+      squares.push({ first, end, x: left, y: y + (side - Math.max(size, Math.min(side, size * 1.6))) / 2, w: size, h: Math.max(size, Math.min(side, size * 1.6)) });
+      left += size + gap;
+    }
+    laid.push({ ...group, label, squares, chip: null, binned: bins !== group.blocks });
+    x = left + 16 * m.k;
+  }
+  return { groups: laid, end: { x, y }, side };
+}
+
+/**
+ * Every box of a frame.
+ * entries: [{node, plane, focus: {rt, ct} | null, split: boolean, title}]; slots: of the launch drawn; groups: as layoutGrid.
+ * Returns {width, height, m, hbm: {box, arrays}, grid: {box, groups, ...}, panels: [{box, slots, registers}]}.
+ */
+export function layout({ entries, slots, groups, width, height, panels = 1, units }) {
+  const m = measures(width, height);
+  const inner = width - 2 * m.pad;
+  let y = 0;
+
+  const blocks = hbmBlocks(entries, units.hbm.unit, units.hbm.n, m);
+  const flowed = flow(blocks, inner, m.gap, 8 * m.k) ?? { shelves: blocks.map((block) => [block]), h: total(blocks.map((b) => b.h)) };
+  const columns = panelColumns(panels, width);
+  const rows = Math.ceil(panels / columns);
+  const panelWidth = (width - m.between * (columns - 1)) / columns;
+  const parts = sramBlocks(slots, units.sram.unit, units.sram.ghosts, panelWidth, m) ?? [];
+  const slotFlow = flow(parts, panelWidth - 2 * m.pad, 10 * m.k, 4 * m.k) ?? { shelves: parts.map((part) => [part]), h: total(parts.map((p) => p.h)) };
+  const grid = gridHeight(width, height);
+  let hbmHeight = m.heading + flowed.h + m.pad;
+  let panelHeight = m.heading + slotFlow.h + 6 * m.k;
+  // What is left over is shared out, so that the panels fill the frame and the grid stays between them.
+  const spare = m.free ? 0 : Math.max(0, height - hbmHeight - grid - rows * panelHeight - m.between * (rows - 1));
+  const hbmSpare = Math.min(spare * 0.4, 28 * m.k);
+  const panelSpare = Math.min((spare - hbmSpare) * 0.6, 36 * m.k) / rows;
+  hbmHeight += hbmSpare;
+  panelHeight += panelSpare;
+  const gridSpare = Math.min(spare - hbmSpare - panelSpare * rows, 30 * m.k);
+  y += m.free ? 0 : Math.max(0, (spare - hbmSpare - panelSpare * rows - gridSpare) / 2);
+
+  const hbm = { box: { x: 0, y, w: width, h: hbmHeight }, arrays: [] };
+  const at = place(flowed, m.pad, y + m.heading + hbmSpare / 2, inner, m.gap, 8 * m.k, m);
+  for (const { block, x, y: top } of at) {
+    hbm.arrays.push({
+      ...block,
+      tiles: block.tiles.map((tile) => shifted(tile, x, top)),
+      more: block.more.map((more) => shifted(more, x, top)),
+      body: shifted(block.body, x, top),
+      heading: shifted(block.heading, x, top),
+    });
+  }
+  y += hbmHeight;
+  const gridBox = { x: m.pad, y: y + 9 * m.k, w: inner, h: grid + gridSpare };
+  const laid = layoutGrid(groups, gridBox, m);
+  y += grid + gridSpare;
+
+  const framed = [];
+  for (let p = 0; p < panels; p++) {
+    const x0 = (p % columns) * (panelWidth + m.between);
+    const y0 = y + Math.floor(p / columns) * (panelHeight + m.between);
+    const slotsOut = [];
+    let registers = null;
+    const placed = place(slotFlow, x0 + m.pad, y0 + m.heading + panelSpare / 2, panelWidth - 2 * m.pad, 10 * m.k, 4 * m.k, m);
+    const put = (block, x, top) =>
+      slotsOut.push({ ...block, box: shifted(block.box, x, top), ghost: block.ghost && shifted(block.ghost, x, top) });
+    for (const { block, x, y: top } of placed) {
+      if (!block.registers) {
+        put(block, x, top);
+        continue;
+      }
+      registers = { x, y: top, w: block.w, h: block.h };
+      const within = place(block.registers, x + 8 * m.k, top + block.caption, block.w - 16 * m.k, 8 * m.k, 4 * m.k, m);
+      for (const part of within) put(part.block, part.x, part.y);
+    }
+    framed.push({ box: { x: x0, y: y0, w: panelWidth, h: panelHeight }, slots: slotsOut, registers });
+  }
+  const end = y + rows * panelHeight + (rows - 1) * m.between;
+  return { width, height: m.free ? end : height, m, hbm, grid: { box: gridBox, ...laid }, panels: framed };
+}
