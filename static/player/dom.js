@@ -35,7 +35,7 @@ export function icon(path) {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", "0 0 20 20");
   svg.setAttribute("aria-hidden", "true");
-  svg.setAttribute("class", "icon");
+  svg.setAttribute("class", "sign");
   const shape = document.createElementNS(SVG, "path");
   shape.setAttribute("d", path);
   svg.append(shape);

@@ -11,9 +11,10 @@ const EMPTY = "Click a number in the figure or in the carries, or choose one her
 /**
  * @param {HTMLElement} host
  * @param {{trace: any, replay: any, select: (cell: string|null) => void, goTo: (step: number) => void,
- *   hop: (target: {cell: string, step: number, block: number|undefined}) => void}} options
+ *   hop: (target: {cell: string, step: number, block: number|undefined}) => void, mark: (cells: object[]) => void}} options
+ *   mark: outline the operands in the figure
  */
-export function createExplainer(host, { trace, replay, select, goTo, hop }) {
+export function createExplainer(host, { trace, replay, select, goTo, hop, mark }) {
   const picker = createPicker(trace, select);
   const clear = el("button", { class: "quiet", type: "button", text: "Clear", hidden: true, on: { click: () => select(null) } });
   const head = el("div", { class: "panel-head" }, el("h2", { text: "Where did this number come from?" }), picker.node, clear);
@@ -62,20 +63,21 @@ export function createExplainer(host, { trace, replay, select, goTo, hop }) {
       if (key === shown && body.firstChild) return;
       shown = key;
       host.classList.toggle("empty", cell === null);
+      hops = [];
+      mark([]);
       if (cell === null) {
-        hops = [];
         body.replaceChildren(el("p", { class: "panel-note", text: EMPTY }));
         return;
       }
       const place = parseCell(trace, cell, at.launch);
       if (place === null) {
-        hops = [];
         body.replaceChildren(el("p", { class: "panel-note",
           text: at.launch < 0 ? `${cell} is not there yet: no block has begun.` : `${cell} does not exist in this launch.` }));
         return;
       }
       const found = explain(trace, replay, order, position, { ...place, block: at.block });
       body.replaceChildren(...explained(found, at));
+      mark(found.operands);
       body.scrollTop = 0;
     },
   };

@@ -17,7 +17,7 @@ import { createTabs } from "./panels/source.js";
 import { Replay } from "./replay.js";
 import { createState } from "./state.js";
 import { createStepList } from "./steplist.js";
-import { parse } from "./trace.js";
+import { cellName, parse, parseCell } from "./trace.js";
 import * as url from "./url.js";
 import { caption } from "./words.js";
 
@@ -148,7 +148,7 @@ function open(trace) {
   const steps = createStepList(parts.steps, { trace, goTo, floated: (is) => host.firstElementChild.classList.toggle("steps-floating", is) });
   const orderSwitch = createOrderSwitch(parts.order, choose);
   const figure = createFigure(parts.figure, { trace, replay });
-  const explainer = createExplainer(parts.explain, { trace, replay, select, goTo,
+  const explainer = createExplainer(parts.explain, { trace, replay, select, goTo, mark: (cells) => figure.mark(cells),
     hop: ({ cell, step, block }) => {
       if (step < 0) moveTo(state.get().position, "jump", { cell });
       else goTo(step, { cell, ...(block === undefined ? {} : { focus: block }) });
@@ -160,7 +160,7 @@ function open(trace) {
   const tabs = createTabs(parts.tabs, { trace, goTo, where: () => here().step,
     extra: [{ id: "carries", title: "Carries", panel: parts.carries }], changed: () => show(state.get(), null) });
 
-  parts.figure.addEventListener("cell", (event) => select(/** @type {CustomEvent} */ (event).detail.cell));
+  parts.figure.addEventListener("cell", (event) => select(cellName(trace, /** @type {CustomEvent} */ (event).detail)));
   parts.figure.addEventListener("block", (event) => {
     const { block } = /** @type {CustomEvent} */ (event).detail;
     const { launch } = here();
@@ -181,7 +181,8 @@ function open(trace) {
     const at = here();
     const moved = before === null || now.position !== before.position || now.order !== before.order || now.focus !== before.focus;
     if (moved || now.cell !== before.cell) {
-      figure.show({ order: orderNow, position: now.position, cell: now.cell, focus: now.order === "together" ? now.focus : at.block,
+      const cell = now.cell === null ? null : parseCell(trace, now.cell, at.launch);
+      figure.show({ order: orderNow, position: now.position, cell: cell && { ...cell, block: at.block }, focus: now.order === "together" ? now.focus : at.block,
         previousPosition: before ? before.position : now.position, speed: now.speed,
         animate: before !== null && before.order === now.order && now.position === before.position + 1 });
       carries.show(at, now.cell);

@@ -22,9 +22,9 @@ const ALL_OPEN = 400;
  * @property {number} size     how many siblings there are
  */
 
-/** A block's name with its place on the grid: "block 1 · i = 1". */
+/** A block's name with its place on the grid, "block 1 · i = 1"; axes that hold one block say nothing. */
 export function blockText(trace, launch, block) {
-  const axes = trace.axes(launch, block).map(({ axis, index }) => `${axis} = ${index}`);
+  const axes = trace.axes(launch, block).filter(({ size }) => size > 1).map(({ axis, index }) => `${axis} = ${index}`);
   return [`block ${block}`, ...axes].join(" · ");
 }
 
