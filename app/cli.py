@@ -1,0 +1,290 @@
+"""The command line: `flashstep serve | record | show | ledger | compare | engines`.
+
+The names are Python's, with hyphens. Results go to standard output; progress and errors, one sentence each, to
+standard error. Exit codes: 0 done, 1 it cannot be done, 2 it cannot be meant so, 130 cancelled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .. import __version__, load, record as record_run
+from ..kernels import registry
+from ..kernels.problem import ParameterError
+from .options import Asked, takes_a_problem
+from .progress import recording_progress
+from .tables import size, table
+
+cli = typer.Typer(
+    help="Step through attention kernels tile by tile, and see every number that moves.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+KERNEL_NAMES = ", ".join(registry.KERNELS)
+Kernel = Annotated[str, typer.Argument(help=f"One of {KERNEL_NAMES}.", show_default=False)]
+Source = Annotated[
+    str, typer.Argument(help=f"A saved run, or a kernel to record first: {KERNEL_NAMES}.", show_default=False)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for a program to read.")]
+
+
+class Refused(Exception):
+    """A command that cannot be carried out; the message is one sentence."""
+
+    def __init__(self, sentence: str, code: int = 1) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+@cli.callback(invoke_without_command=True)
+def flashstep(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Step through attention kernels tile by tile, and see every number that moves. Bare `flashstep` serves."""
+    if version:
+        print(f"flashstep {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        serve()
+
+
+@cli.command()
+def serve(
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 for any free one.", min=0, max=65535)] = 8642,
+    browser: Annotated[bool, typer.Option("--open/--no-open", help="Open a browser where there is one.")] = True,
+) -> None:
+    """Serve the pages on this machine and open a browser."""
+    from . import serving
+
+    try:
+        listener = serving.listen(host, port)
+    except serving.CannotListen as error:
+        raise Refused(str(error)) from None
+    with listener, contextlib.suppress(KeyboardInterrupt):
+        serving.serve(listener, open_browser=browser)
+
+
+@cli.command()
+@takes_a_problem
+def record(
+    kernel: Kernel,
+    asked: Asked,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, usually .safetensors.")],
+    values: Annotated[
+        str | None, typer.Option(help="Numbers to keep: all, focus or none; by default what fits.", show_default=False)
+    ] = None,
+    focus: Annotated[int, typer.Option(help="The block whose numbers are kept under --values focus.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Run a kernel's twin, and save every step of it in one file."""
+    registry_name(kernel)
+    if not output.absolute().parent.is_dir():
+        raise Refused(f"There is no folder {output.parent} to write {output.name} in; make it first.")
+    if output.is_dir():
+        raise Refused(f"{output} is a folder; name a file in it, such as {output / kernel}.safetensors.")
+    began = time.perf_counter()
+    try:
+        with terminated_as_cancelled(), recording_progress(kernel) as progress:
+            run = record_run(kernel, *asked.arrays, values=values, focus=focus, progress=progress, **asked.parameters)
+            run.save(output)
+    except KeyboardInterrupt:
+        raise Refused("Cancelled; nothing was written.", 130) from None
+    trace = run.trace
+    facts = {
+        "kernel": kernel,
+        "file": str(output),
+        "bytes": output.stat().st_size,
+        "last_step": len(trace.steps) - 1,
+        "events": len(trace.events),
+        "values": trace.meta.values,
+        "seconds": round(time.perf_counter() - began, 3),
+    }
+    if as_json:
+        print_json(facts)
+        return
+    kept = {"all": "every block's numbers", "focus": f"the numbers of block {focus}", "none": "no numbers"}
+    print(
+        f"{output}: {run.trace.meta.title}, {facts['last_step']:,} steps, {facts['events']:,} events, "
+        f"{kept[trace.meta.values]}, {size(output.stat().st_size)}"
+    )
+
+
+@cli.command()
+@takes_a_problem
+def show(source: Source, asked: Asked, as_json: AsJson = False) -> None:
+    """Print the whole walk as text: every step and its sentence."""
+    trace = trace_of(source, asked)
+    if not as_json:
+        for line in trace.walk():
+            print(line)
+        return
+    steps = (
+        {
+            "step": step.index,
+            "label": step.label,
+            "caption": step.caption,
+            "path": list(step.path),
+            "launch": step.launch,
+            "block": step.block,
+        }
+        for step in trace.steps
+    )
+    print_json_list(steps)
+
+
+@cli.command()
+@takes_a_problem
+def ledger(
+    source: Source,
+    asked: Asked,
+    step: Annotated[
+        int | None, typer.Option(help="Count up to this step; by default the whole run.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what the run asks of HBM, array by array: requested traffic, re-reads included."""
+    trace = trace_of(source, asked)
+    try:
+        entries = trace.ledger(step)
+    except IndexError as error:
+        raise Refused(str(error), 2) from None
+    if as_json:
+        print_json(entries)
+        return
+    units = ("transfers", "elements", "bytes")
+    rows = [
+        (name, *(entry[direction][unit] for direction in ("loads", "stores") for unit in units))
+        for name, entry in entries.items()
+    ]
+    total = ("total", *(sum(row[column] for row in rows) for column in range(1, 7)))
+    last = len(trace.steps) - 1
+    print(f"{trace.meta.title}: requested traffic, " + (f"{last} steps" if step is None else f"to step {step} of {last}"))
+    print(table(("array", "loads", "elements", "bytes", "stores", "elements", "bytes"), rows, total))
+
+
+@cli.command()
+@takes_a_problem
+def compare(
+    source: Source,
+    asked: Asked,
+    engine: Annotated[str, typer.Option(help="gpu, cpu or recorded.")] = "recorded",
+    as_json: AsJson = False,
+) -> None:
+    """Run the CUDA kernel on an engine and name the first step where it parts from the trace."""
+    from .engines import engines
+
+    known = {candidate.name: candidate for candidate in engines()}
+    if engine not in known:
+        raise Refused(f"There is no engine named {engine}; choose one of {', '.join(known)}.", 2)
+    raise Refused(f"The engine {engine} cannot run here: {known[engine].missing}.", 2)
+
+
+@cli.command()
+def engines(as_json: AsJson = False) -> None:
+    """List the engines that run the CUDA kernels, and say which can run here."""
+    from .engines import engines as every_engine
+
+    if as_json:
+        print_json(
+            [{"name": e.name, "idea": e.idea, "available": e.available, "missing": e.missing} for e in every_engine()]
+        )
+        return
+    for engine in every_engine():
+        print(f"{engine.name:<10}{engine.idea}: {engine.missing or 'can run here'}")
+
+
+def registry_name(kernel: str) -> str:
+    """`kernel`, if there is one of that name."""
+    if kernel not in registry.KERNELS:
+        raise Refused(f"There is no kernel named {kernel}; choose one of {KERNEL_NAMES}.", 2)
+    return kernel
+
+
+def trace_of(source: str, asked: Asked) -> Any:
+    """The trace of a saved run, or of one recorded now."""
+    if source in registry.KERNELS:
+        with recording_progress(source) as progress:
+            return record_run(source, *asked.arrays, values="none", progress=progress, **asked.parameters).trace
+    if not Path(source).is_file():
+        raise Refused(f"{source} is neither a saved run nor a kernel; the kernels are {KERNEL_NAMES}.", 2)
+    if asked:
+        raise Refused(f"{source} is recorded already; leave out its parameters, or name a kernel to record.", 2)
+    return load(source).trace
+
+
+def print_json(what: Any) -> None:
+    print(json.dumps(what, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def print_json_list(items: Iterator[dict[str, Any]]) -> None:
+    """A JSON list, an item a line, written while it is made: a walk may have 200,000 steps."""
+    before = "[\n"
+    for item in items:
+        print(before + json.dumps(item, allow_nan=False, ensure_ascii=False), end="")
+        before = ",\n"
+    print("\n]")
+
+
+@contextlib.contextmanager
+def terminated_as_cancelled() -> Iterator[None]:
+    """Within it, SIGTERM cancels as Ctrl-C does, so that nothing half-written stays."""
+
+    def cancel(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, cancel)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code. Nothing but one sentence is printed for what a person can mend."""
+    for stream in (sys.stdout, sys.stderr):
+        # A Windows pipe is not UTF-8 by default, and captions hold − and ∞.
+        if hasattr(stream, "reconfigure") and (stream.encoding or "").lower() != "utf-8":
+            stream.reconfigure(encoding="utf-8")
+    try:
+        code = cli(args=arguments, prog_name="flashstep", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except BrokenPipeError:
+        # `flashstep show … | head` is no error; Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except Refused as error:
+        return complain(str(error), error.code)
+    except ParameterError as error:
+        return complain(str(error), 2)
+    except OSError as error:
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        return complain(f"{what}.", 1)
+    except ValueError as error:
+        return complain(str(error), 1)
+    except MemoryError:
+        return complain("There is not enough memory for this; ask for smaller sizes, or for --values none.", 1)
+    except typer.TyperException as error:
+        return complain(f"{error.format_message()} (see flashstep --help)", 2)
+
+
+def complain(sentence: str, code: int) -> int:
+    """Print one sentence on standard error; returns `code`."""
+    print("flashstep: " + " ".join(sentence.split()), file=sys.stderr)
+    return code

@@ -1,0 +1,99 @@
+"""Serving on this machine: a socket, its address, and a browser where there is one.
+
+The web framework is imported by `serve` alone, so that the rest of the command line starts without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import sys
+import threading
+import webbrowser
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8642
+PATIENCE_SECONDS = 3  # how long answers under way may take to finish when the server is stopped
+
+
+class CannotListen(Exception):
+    """The address cannot be listened on; the message is one sentence that says why and what to do."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens on `host` and `port` (0: any free one). Raises `CannotListen`."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError:
+        raise CannotListen(f"There is no host named {host} here; leave out --host to serve this machine alone.") from None
+    listener = socket.socket(family, kind, protocol)
+    # So that a server may start again where one has just ended. Windows means something else by it: sharing a port.
+    option = "SO_EXCLUSIVEADDRUSE" if sys.platform == "win32" else "SO_REUSEADDR"
+    listener.setsockopt(socket.SOL_SOCKET, getattr(socket, option), 1)
+    try:
+        listener.bind(address)
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise CannotListen(_why(error, host, port)) from None
+    return listener
+
+
+def _why(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        other = f"--port {port + 1}" if port < 65535 else "a lower --port"
+        return f"Port {port} is in use, perhaps by another Flashstep; try {other}, or --port 0 for any free one."
+    if error.errno == errno.EACCES:
+        return f"Port {port} may not be used by you; try --port {DEFAULT_PORT}, or --port 0 for any free one."
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"This machine has no address {host}; leave out --host to serve this machine alone."
+    return f"Listening on {host}, port {port} failed: {error.strerror}."
+
+
+def address_of(listener: socket.socket) -> str:
+    """The address to type into a browser on this machine: `http://127.0.0.1:8642`."""
+    host, port = listener.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):
+        host = "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def has_browser() -> bool:
+    """Whether a window can open here. Without a display Python would offer a text browser, which takes the terminal."""
+    graphical = sys.platform in ("win32", "darwin") or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    )
+    if graphical:
+        with contextlib.suppress(webbrowser.Error):
+            webbrowser.get()
+            return True
+    return False
+
+
+def serve(listener: socket.socket, *, open_browser: bool) -> None:
+    """Serve the app on `listener` until it is stopped. Prints the address once it answers."""
+    import uvicorn
+
+    from .server import create_app
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets=sockets)
+            if self.started:
+                _announce(address_of(listener), open_browser)
+
+    config = uvicorn.Config(
+        create_app(), log_level="warning", access_log=False, timeout_graceful_shutdown=PATIENCE_SECONDS
+    )
+    Server(config).run(sockets=[listener])
+
+
+def _announce(address: str, open_browser: bool) -> None:
+    print(f"Flashstep is at {address}  (Ctrl-C stops it)", flush=True)
+    if open_browser and has_browser():
+        # A browser may take its time to start; the server does not wait for it.
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()

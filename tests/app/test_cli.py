@@ -1,0 +1,367 @@
+"""The command line: the contract's names, one-sentence errors, whole files or none, and programs that read JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import flashstep as fs
+from flashstep.app import cli, options, serving, tables
+from flashstep.kernels.problem import Problem, Tiling
+from flashstep.kernels.registry import KERNELS
+
+Captured = pytest.CaptureFixture[str]
+COMMANDS = ("serve", "record", "show", "ledger", "compare", "engines")
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def complaint(capsys: Captured, *arguments: str, code: int) -> str:
+    """What a command that must fail says: one sentence on standard error, nothing on standard output."""
+    assert cli.main(arguments) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("flashstep: ")
+    assert err.count("\n") == 1
+    return err.removeprefix("flashstep: ").strip()
+
+
+def flashstep(*arguments: str) -> subprocess.Popen[str]:
+    """A real process, as a shell would start it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "flashstep", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        encoding="utf-8",
+    )
+
+
+# Names
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str) -> None:
+    result = CliRunner().invoke(cli.cli, [command, "--help"])
+    assert result.exit_code == 0
+    assert "Usage" in result.output
+
+
+def test_the_commands_are_those_of_the_contract() -> None:
+    assert {command.name or command.callback.__name__ for command in cli.cli.registered_commands if command.callback} == {
+        *COMMANDS
+    }
+
+
+def test_every_parameter_has_its_option() -> None:
+    names = {field.name for kind in (Problem, Tiling) for field in fields(kind)}
+    assert set(options.parameter_types()) == names
+    text = CliRunner().invoke(cli.cli, ["record", "--help"], env={"COLUMNS": "200"}).output
+    for name in names:
+        assert f"--{name.replace('_', '-')}" in text
+
+
+def test_the_version_is_the_packages(capsys: Captured) -> None:
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"flashstep {fs.__version__}\n"
+
+
+# record
+
+
+def test_record_saves_what_python_records(capsys: Captured) -> None:
+    words = "record flash-attention-2 --seqlen-q 8 --seqlen-k 8 --head-dim 4 --block-rows 4 --block-cols 4 --causal"
+    assert cli.main([*words.split(), "-o", "run.safetensors"]) == 0
+    sizes = {"seqlen_q": 8, "seqlen_k": 8, "head_dim": 4, "block_rows": 4, "block_cols": 4}
+    run = fs.record("flash-attention-2", **sizes, causal=True)
+    assert Path("run.safetensors").read_bytes() == run.to_bytes()
+    out = capsys.readouterr().out
+    assert out.startswith("run.safetensors: FlashAttention 2, 18 steps, ")
+    assert out.count("\n") == 1
+    assert os.listdir() == ["run.safetensors"]
+
+
+def test_record_tells_a_program(capsys: Captured) -> None:
+    assert cli.main(["record", "standard", "-o", "run.safetensors", "--values", "none", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    trace = fs.load("run.safetensors").trace
+    assert facts.pop("seconds") >= 0
+    assert facts == {
+        "kernel": "standard",
+        "file": "run.safetensors",
+        "bytes": Path("run.safetensors").stat().st_size,
+        "last_step": len(trace.steps) - 1,
+        "events": len(trace.events),
+        "values": "none",
+    }
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_every_kernel_is_recorded_shown_and_counted(kernel: str, capsys: Captured) -> None:
+    assert cli.main(["record", kernel, "-o", "run.safetensors"]) == 0
+    capsys.readouterr()
+    for command in ("show", "ledger"):
+        assert cli.main([command, "run.safetensors"]) == 0
+        saved = capsys.readouterr().out
+        assert cli.main([command, kernel]) == 0
+        assert capsys.readouterr().out == saved
+
+
+def test_own_arrays_come_from_files() -> None:
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.standard_normal((n, 4), np.float32) for n in (3, 5, 5))
+    mask = np.array([True, True, False, True, True])
+    for name, array in {"q": q, "k": k, "v": v, "mask": mask}.items():
+        np.save(f"{name}.npy", array)
+    np.savez("all.npz", Q=q, K=k, V=v, key_mask=mask)
+    wanted = fs.record("flash-attention-1", q, k, v, key_mask=mask, block_cols=2).to_bytes()
+    one_each = "--q q.npy --k k.npy --v v.npy --key-mask mask.npy".split()
+    for arrays in (one_each, ["--arrays", "all.npz"]):
+        assert cli.main(["record", "flash-attention-1", *arrays, "--block-cols", "2", "-o", "run.safetensors"]) == 0
+        assert Path("run.safetensors").read_bytes() == wanted
+
+
+def test_a_matrix_goes_to_online_softmax() -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    np.save("x.npy", x)
+    assert cli.main(["record", "online-softmax", "--x", "x.npy", "-o", "run.safetensors"]) == 0
+    assert Path("run.safetensors").read_bytes() == fs.record("online-softmax", x).to_bytes()
+
+
+def test_a_mask_goes_with_named_inputs() -> None:
+    mask = np.array([True, False, True, True, True, True, True, False])
+    np.save("mask.npy", mask)
+    assert cli.main(["record", "standard", "--key-mask", "mask.npy", "-o", "run.safetensors"]) == 0
+    assert Path("run.safetensors").read_bytes() == fs.record("standard", key_mask=mask).to_bytes()
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("record flash-attention-3 -o a.safetensors", "no kernel named flash-attention-3; choose one of standard"),
+        ("record standard", "--output"),
+        ("record standard --block-rows 0 -o a.safetensors", "should be from 1 to"),
+        ("record standard --seqlen-q many -o a.safetensors", "many"),
+        ("record standard --heads 3 --kv-heads 2 -o a.safetensors", "divisor of 3"),
+        ("record standard --inputs nonsense -o a.safetensors", "nonsense"),
+        ("record standard --values some -o a.safetensors", "some"),
+        ("record flash-decoding --seqlen-q 2 -o a.safetensors", "2"),
+        ("show nowhere.safetensors", "neither a saved run nor a kernel"),
+        ("ledger standard --step 9999", "no step 9999"),
+        ("compare standard --engine abacus", "choose one of gpu, cpu, recorded"),
+        ("compare standard --engine cpu", "cannot run here: this version ships the kernels' NumPy twins only"),
+        ("dance", "dance"),
+        ("show standard --loudly", "--loudly"),
+        ("serve --port 70000", "70000"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(arguments: str, words: str, capsys: Captured) -> None:
+    assert words in complaint(capsys, *arguments.split(), code=2)
+    assert os.listdir() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("record standard -o nowhere/a.safetensors", "no folder nowhere"),
+        ("record standard -o .", "is a folder"),
+        ("record standard --q q.npy --k q.npy --v q.npy -o a.safetensors", "q.npy"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(arguments: str, words: str, capsys: Captured) -> None:
+    assert words in complaint(capsys, *arguments.split(), code=1)
+    assert os.listdir() == []
+
+
+def test_a_damaged_file_is_one_sentence(capsys: Captured) -> None:
+    Path("bad.safetensors").write_bytes(b"\xff" * 100)
+    complaint(capsys, "show", "bad.safetensors", code=1)
+    complaint(capsys, "record", "standard", "--arrays", "bad.safetensors", "-o", "a.safetensors", code=1)
+
+
+def test_a_saved_run_takes_no_parameters(capsys: Captured) -> None:
+    fs.record("standard").save("run.safetensors")
+    assert "recorded already" in complaint(capsys, "show", "run.safetensors", "--seqlen-q", "4", code=2)
+
+
+def test_arrays_that_cannot_be_told_apart(capsys: Captured) -> None:
+    eye = np.eye(2, dtype=np.float32)
+    np.savez("two.npz", q=eye, k=eye)
+    assert "--arrays" in complaint(capsys, "show", "standard", "--q", "two.npz", code=1)
+    np.save("q.npy", eye)
+    assert "given twice" in complaint(capsys, "show", "standard", "--q", "q.npy", "--arrays", "two.npz", code=1)
+
+
+def test_a_refusal_comes_before_the_work_and_leaves_nothing(capsys: Captured) -> None:
+    began = time.perf_counter()
+    huge = "--seqlen-q 1000000 --seqlen-k 1000000 --block-rows 16 --block-cols 16"
+    complaint(capsys, "record", "flash-attention-2", *huge.split(), "-o", "a.safetensors", code=2)
+    assert time.perf_counter() - began < 1
+    assert os.listdir() == []
+
+
+# show, ledger, engines
+
+
+def test_show_walks_every_step(capsys: Captured) -> None:
+    assert cli.main(["show", "flash-decoding"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    steps = [line.strip() for line in lines if line.lstrip().startswith("step ")]
+    assert [line.split(":")[0] for line in steps] == [f"step {n} of 23" for n in range(24)]
+
+
+def test_show_as_json_holds_the_steps(capsys: Captured) -> None:
+    assert cli.main(["show", "flash-attention-2", "--json"]) == 0
+    steps = json.loads(capsys.readouterr().out)
+    trace = fs.record("flash-attention-2").trace
+    assert [(step["label"], step["caption"]) for step in steps] == [(s.label, s.caption) for s in trace.steps]
+
+
+def test_ledger_is_the_traces(capsys: Captured) -> None:
+    trace = fs.record("flash-attention-1").trace
+    assert cli.main(["ledger", "flash-attention-1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == trace.ledger()
+    assert cli.main(["ledger", "flash-attention-1", "--json", "--step", "5"]) == 0
+    assert json.loads(capsys.readouterr().out) == trace.ledger(5)
+
+
+def test_the_ledgers_table_adds_up(capsys: Captured) -> None:
+    assert cli.main("ledger standard --head-dim 4 --block-rows 2 --block-cols 2".split()) == 0
+    head, names, _, *rows, _, total = capsys.readouterr().out.splitlines()
+    assert head.startswith("Standard")
+    assert names.split() == ["array", "loads", "elements", "bytes", "stores", "elements", "bytes"]
+    numbers = [[int(cell.replace(",", "")) for cell in row.split()[1:]] for row in (*rows, total)]
+    assert [sum(column) for column in zip(*numbers[:-1], strict=True)] == numbers[-1]
+    assert numbers[-1][1] + numbers[-1][4] == 800  # FACTS: (N, d, Br, Bc) = (8, 4, 2, 2)
+
+
+def test_engines_say_why_none_runs(capsys: Captured) -> None:
+    assert cli.main(["engines"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["gpu", "cpu", "recorded"]
+    assert cli.main(["engines", "--json"]) == 0
+    assert [engine["available"] for engine in json.loads(capsys.readouterr().out)] == [False, False, False]
+
+
+def test_sizes_are_readable() -> None:
+    assert [tables.size(n) for n in (0, 999, 1000, 12_345, 999_499, 999_999, 45_678_901)] == [
+        "0 B", "999 B", "1 kB", "12.3 kB", "999 kB", "1 MB", "45.7 MB",
+    ]  # fmt: skip
+
+
+# Real processes
+
+
+def test_a_pipe_that_closes_early_is_no_error() -> None:
+    process = flashstep("show", "standard", "--seqlen-q", "64", "--seqlen-k", "64")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process, process.stdout, process.stderr:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(30) == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to send")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
+def test_a_cancelled_recording_leaves_nothing(how: signal.Signals) -> None:
+    Path("before.safetensors").write_bytes(b"kept")
+    size = "--seqlen-q 4096 --seqlen-k 4096 --block-rows 16 --block-cols 16 --values none"
+    process = flashstep("record", "flash-attention-2", *size.split(), "-o", "before.safetensors")
+    with process:
+        time.sleep(1.5)  # in the midst of 200,000 steps
+        assert process.poll() is None
+        process.send_signal(how)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err == "flashstep: Cancelled; nothing was written.\n"
+    assert os.listdir() == ["before.safetensors"]
+    assert Path("before.safetensors").read_bytes() == b"kept"
+
+
+def test_serve_prints_its_address_and_stops(site: str) -> None:
+    with urllib.request.urlopen(site) as answer:
+        assert answer.status == 200
+        assert b"Flashstep" in answer.read()
+
+
+def test_a_busy_port_is_one_sentence() -> None:
+    with serving.listen("127.0.0.1", 0) as busy:
+        port = busy.getsockname()[1]
+        process = flashstep("serve", "--no-open", "--port", str(port))
+        with process:
+            out, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert out == ""
+    assert err.startswith(f"flashstep: Port {port} is in use")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT to send to one process")
+@pytest.mark.parametrize("arguments", [("serve", "--no-open", "--port", "0")], ids=["serve"])
+def test_ctrl_c_stops_the_server_quietly(arguments: tuple[str, ...]) -> None:
+    process = flashstep(*arguments)
+    with process:
+        assert process.stdout is not None
+        assert "http://127.0.0.1:" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert err == ""
+
+
+def test_bare_flashstep_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def serve(listener: socket.socket, *, open_browser: bool) -> None:
+        asked.append((listener.getsockname(), open_browser))
+
+    monkeypatch.setattr(serving, "serve", serve)
+    monkeypatch.setattr(serving, "listen", lambda host, port: serving_socket(host, port, asked))
+    assert cli.main([]) == 0
+    assert asked[0] == ("127.0.0.1", 8642)
+    assert asked[1][1] is True
+
+
+def serving_socket(host: str, port: int, asked: list[tuple[object, object]]) -> socket.socket:
+    """Notes what was asked for, and listens on a port that is free."""
+    asked.append((host, port))
+    listener = socket.socket()
+    listener.bind((host, 0))
+    return listener
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "words"),
+    [("no-such-host.invalid", 0, "There is no host named"), ("192.0.2.1", 0, "This machine has no address")],
+)
+def test_an_address_that_is_not_ours(host: str, port: int, words: str) -> None:
+    with pytest.raises(serving.CannotListen, match=words):
+        serving.listen(host, port)
+
+
+def test_no_text_browser_takes_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert serving.has_browser() is False
