@@ -1,6 +1,7 @@
 // The player: boots from the page's data, records, and ties state, figure, panels, keys and address together.
 
-import { record } from "../form.js";
+import { progressView } from "../progress.js";
+import { RecordingError, record } from "../record.js";
 import { createCaption } from "./caption.js";
 import { createControls } from "./controls.js";
 import { el } from "./dom.js";
@@ -59,32 +60,30 @@ function foldable(part, title) {
   return box;
 }
 
-/** Says in the host what is going on, or what went wrong and what can be done. */
-function say(sentence, ...more) {
-  host.replaceChildren(el("div", { class: "waiting", role: "status" }, el("p", { text: sentence }), ...more));
+/** Says in the host what went wrong and what can be done. */
+function fail(sentence) {
+  host.replaceChildren(el("div", { class: "waiting", role: "alert" }, el("p", { text: sentence }),
+    el("button", { class: "button", type: "button", text: "Try again", on: { click: start } })));
 }
 
-function fail(error) {
-  say(error instanceof Error ? error.message : String(error),
-    el("button", { class: "button", type: "button", text: "Try again", on: { click: start } }));
-  host.firstElementChild.setAttribute("role", "alert");
-}
+/** What to ask the server for: the page's parameters. */
+const request = () => ({ kernel: explore.kernel, ...explore.parameters });
 
 /** Record (or fetch) the trace, with progress and a way out. */
 async function start() {
-  const bar = /** @type {HTMLProgressElement} */ (el("progress", { max: "1", "aria-label": "Recording" }));
   const stop = new AbortController();
-  say("Recording …", bar, el("button", { class: "button", type: "button", text: "Cancel", on: { click: () => stop.abort() } }));
+  const waiting = el("div", { class: "waiting" });
+  host.replaceChildren(waiting);
+  const view = progressView(waiting, { onCancel: () => stop.abort() });
   try {
-    const bytes = await record(explore, {
-      signal: stop.signal,
-      progress: (done, total) => { if (total) bar.value = done / total; },
-    });
+    const { buffer } = await record(request(), { signal: stop.signal, onProgress: view.update });
     performance.mark("flashstep:recorded");
-    open(parse(bytes));
+    open(parse(buffer));
   } catch (error) {
-    if (stop.signal.aborted) fail(new Error("The recording was cancelled; nothing was kept."));
-    else fail(error);
+    if (stop.signal.aborted) fail("The recording was cancelled; nothing was kept.");
+    else if (error instanceof RecordingError) fail([error.message, ...Object.values(error.fields)].filter(Boolean).join(" "));
+    else if (error instanceof TypeError) fail("The server does not answer. Is flashstep still running?");
+    else fail(error.message);
   }
 }
 

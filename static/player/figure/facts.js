@@ -94,7 +94,7 @@ export function scaleOf(trace, node) {
         const event = trace.event(e);
         if (event.dst !== node.id || event.value < 0) continue;
         // A loaded tile keeps the tint it had in HBM.
-        if (node.kind === 'slot' && event.array && event.kind === 0 && event.array.role === 'input') return scaleOf(trace, event.array);
+        if (node.kind === 'slot' && event.array && event.kind === 'load' && event.array.role === 'input') return scaleOf(trace, event.array);
         scale = largest(trace.numbers(event.value, event.rows * event.cols), scale);
       }
     }
