@@ -12,9 +12,10 @@
 //                        'empty' | 'guarded'       holds nothing
 //                        'unkept'                  its value (or an operand's) was not kept; title and links still stand
 //     title              "l = α · l_old + sum(P)"; a sentence where there is no formula.  titlePieces: the same in pieces
-//     lines              [{role, pieces}]: 'substituted' "= 0.0498 × 1.3679 + 1.1353", 'result' "= 1.2034", then one
-//                        'part' for each sum or dot that the line above shows as one number ("sum(P) = 0.6 + 0.3 = 0.9");
-//                        a long one has its products as 'term' lines after its 'part' line
+//     lines              Piece[][]: "= 0.0498 × 1.3679 + 1.1353", "= 1.2034", and so on
+//     roles              what each line is: 'substituted' and 'result' as above; then one 'part' for each sum or dot that
+//                        the substituted line shows as one number ("sum(P) = 0.6 + 0.3 = 0.9"); a long one is followed
+//                        by its products or numbers as 'term' lines, however many: let them scroll
 //     operands           Operand[], in the order in which they are first shown
 //     notes              sentences: why a key is hidden, what is stale, why a value is missing
 //     value              the trace's own float32, null when unknown
@@ -45,7 +46,8 @@ import { number } from './words.js';
  * @property {'formula'|'hidden'|'loaded'|'stored'|'given'|'filled'|'empty'|'guarded'|'unkept'} status
  * @property {string} title
  * @property {Piece[]} titlePieces
- * @property {Line[]} lines
+ * @property {Piece[][]} lines
+ * @property {Line['role'][]} roles
  * @property {Operand[]} operands
  * @property {string[]} notes
  * @property {number|null} value
@@ -64,9 +66,14 @@ const A_LINE = 8;
  * @returns {Explanation}
  */
 export function explain(trace, replay, order, position, cell) {
+  const { lines, ...rest } = answer({ trace, replay, order }, position, cell);
+  return { ...rest, lines: lines.map((line) => line.pieces), roles: lines.map((line) => line.role) };
+}
+
+function answer(at, position, cell) {
+  const { trace, order } = at;
   const node = trace.nodes[cell.node];
-  const at = { trace, replay, order };
-  if (node.kind === 'array') return explainArray(at, position, { plane: 0, ...cell }, node);
+  if (node.kind === 'array') return explainArray(at, position, { ...cell, plane: cell.plane ?? 0 }, node);
   const block = cell.block ?? order.at(position).active.find((one) => one.launch === node.launch)?.block ?? 0;
   const step = order.progress(node.launch, block, position);
   return explainSlot(at, step, { ...cell, block }, node);
@@ -551,9 +558,10 @@ function reference(scope, [name, row, col, when]) {
   if (node === null) return [{ text: name }];
   const pieces = scope.nameOf(node, when);
   const at = (index) => (index === 'r' ? scope.row : index === 'c' ? scope.col : index);
-  const own = row === 'r' && (col === 'c' || col === ':' || (col === 0 && node.cols === 1));
+  const narrow = col === 0 && node.cols === 1;
+  const own = narrow ? row === 'r' || row === ':' || node.rows === 1 : row === 'r' && (col === 'c' || col === ':');
   if (own) return pieces;
-  const text = col === ':' ? `[${at(row)}]` : col === 0 && node.cols === 1 ? `[${at(row)}]` : `[${at(row)}, ${at(col)}]`;
+  const text = col === ':' || narrow ? `[${at(row)}]` : `[${at(row)}, ${at(col)}]`;
   return [...pieces, { text, node: node.id }];
 }
 

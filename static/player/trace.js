@@ -581,9 +581,9 @@ function checkStep(step, launches, damaged) {
 
 /** @typedef {{node: number, row: number, col: number, plane?: number, block?: number}} Cell */
 
-/** A cell's name in the URL: "li.2.0" for a slot, "K@plane.row.column" for an array. @param {Cell} cell */
+/** A cell's name in the URL: "li.2.0" for a slot, "K@plane.row.column" for an array; cell.node may be the node itself. */
 export function cellName(trace, cell) {
-  const node = trace.nodes[cell.node];
+  const node = typeof cell.node === 'number' ? trace.nodes[cell.node] : cell.node;
   return node.kind === 'slot' ? `${node.name}.${cell.row}.${cell.col}` : `${node.name}@${cell.plane ?? 0}.${cell.row}.${cell.col}`;
 }
 
