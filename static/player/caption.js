@@ -2,21 +2,7 @@
 
 import { el } from "./dom.js";
 
-const NUMBER = /(?<![\w.])[−-]?(?:\d+\.\d+(?:e[−+-]?\d+)?|∞|inf\b|NaN\b)/g;
-
-/** The text with its measured numbers set apart. */
-function marked(text) {
-  const pieces = [];
-  let end = 0;
-  for (const match of text.matchAll(NUMBER)) {
-    pieces.push(text.slice(end, match.index), el("b", { text: match[0] }));
-    end = match.index + match[0].length;
-  }
-  pieces.push(text.slice(end));
-  return pieces;
-}
-
-/** @returns {{show: (text: string, note: string, playing: boolean) => void}} */
+/** @returns {{show: (parts: {text: string, number: boolean}[], note: string, playing: boolean) => void}} */
 export function createCaption(host) {
   const sentence = el("p", { class: "caption-text", "aria-live": "polite", "aria-atomic": "true" });
   const note = el("p", { class: "caption-note", hidden: true });
@@ -24,7 +10,8 @@ export function createCaption(host) {
   let shown = "";
   let silent = false;
   return {
-    show(text, extra, playing) {
+    show(parts, extra, playing) {
+      const text = parts.map((part) => part.text).join("");
       if (playing !== silent) {
         silent = playing;
         sentence.setAttribute("aria-live", playing ? "off" : "polite");
@@ -32,7 +19,7 @@ export function createCaption(host) {
       }
       if (text !== shown) {
         shown = text;
-        sentence.replaceChildren(...marked(text));
+        sentence.replaceChildren(...parts.map((part) => (part.number ? el("b", { text: part.text }) : part.text)));
       }
       note.hidden = !extra;
       if (note.textContent !== extra) note.textContent = extra;

@@ -1,4 +1,4 @@
-// First, previous, play, next, last; the slider; the speed; the order of the blocks; the link to this step.
+// First, previous, play, next, last; the slider; the speed; the list of keys.
 
 import { el, icon, setAttribute, setText } from "./dom.js";
 
@@ -19,7 +19,7 @@ function button(name, title) {
 /**
  * @param {HTMLElement} host
  * @param {{first(): void, previous(): void, toggle(): void, next(): void, last(): void, help(): void,
- *   seek(position: number, begins: boolean): void, speed(times: number): void, link(): string}} actions
+ *   seek(position: number, begins: boolean): void, speed(times: number): void}} actions
  */
 export function createControls(host, actions) {
   const first = button("first", "First step (Home)");
@@ -49,20 +49,10 @@ export function createControls(host, actions) {
     actions.speed(Number(speed.value));
     if (byPointer) speed.blur();
   });
-  const copy = el("button", { class: "quiet copy-link", type: "button", text: "Copy link", title: "Copy a link that opens exactly this step" });
-  const copied = el("span", { class: "visually-hidden", role: "status" });
-  let timer = 0;
-  copy.addEventListener("click", async () => {
-    const done = await copyText(actions.link(), copy);
-    setText(copy, done ? "Copied" : "Copy failed");
-    setText(copied, done ? "The link to this step is copied." : "The link could not be copied; it stands in the address bar.");
-    clearTimeout(timer);
-    timer = setTimeout(() => { setText(copy, "Copy link"); setText(copied, ""); }, 2000);
-  });
   const help = el("button", { class: "control keys", type: "button", text: "?", title: "Keys (?)", "aria-label": "Keys" });
   help.addEventListener("click", () => actions.help());
   host.append(el("div", { class: "buttons", role: "group", "aria-label": "Stepping" }, first, previous, play, next, last),
-    slider, place, speed, copy, help, copied);
+    slider, place, speed, help);
 
   return {
     /** @param {number} position @param {number} end the last position */
@@ -83,21 +73,4 @@ export function createControls(host, actions) {
       }
     },
   };
-}
-
-/** The clipboard needs a secure context; a page served by address to a class has none, so the old way stands by. */
-async function copyText(text, back) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    const area = /** @type {HTMLTextAreaElement} */ (el("textarea", { class: "visually-hidden" }));
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    const done = document.execCommand("copy");
-    area.remove();
-    back.focus();
-    return done;
-  }
 }

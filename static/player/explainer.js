@@ -32,23 +32,29 @@ export function createExplainer(host, { trace, replay, select, goTo, hop, mark }
   function operandLink(found, piece) {
     const operand = found.operands[piece.operand];
     const made = operand.step < 0 ? "given" : `made at step ${operand.step}, ${label(trace, operand.step)}`;
-    return el("button", { class: "operand", type: "button", data: { operand: String(piece.operand) }, style: { color: hue(operand.name) },
-      title: `${cellName(trace, operand)}${operand.when === "old" ? " before this step" : ""}: ${made}`, text: piece.text });
+    return el("button", { class: "operand", type: "button", data: { operand: String(piece.operand) }, style: { color: hue(trace.nodes[operand.node].name) },
+      title: `${operand.name}${operand.when === "old" ? " before this step" : ""}: ${made}`, text: piece.text });
   }
+
+  const written = (found, pieces) => pieces.map((piece) => (piece.operand === undefined
+    ? piece.node === undefined ? piece.text : el("span", { style: { color: hue(trace.nodes[piece.node].name) }, text: piece.text })
+    : operandLink(found, piece)));
 
   /** The explanation of a cell at this place, as elements. */
   function explained(found, at) {
-    hops = found.operands.map((operand) => ({ cell: cellName(trace, operand), step: operand.step, block: operand.block }));
+    hops = found.operands.map((operand) => ({ cell: cellName(trace, operand.cell), step: operand.step, block: operand.block }));
     const made = found.step < 0 ? null
       : found.step === at.step ? el("span", { class: "made", text: "made at this step" })
         : el("button", { class: "link made", type: "button", data: { go: String(found.step) },
           text: `made at step ${found.step}: ${label(trace, found.step)}` });
-    const lines = found.lines.map((pieces) => el("div", { class: "formula-line" },
-      ...pieces.map((piece) => (piece.operand === undefined ? piece.text : operandLink(found, piece)))));
+    const formula = found.lines.length > 0 || found.status === "formula";
     return [
-      el("p", { class: "explanation-name" }, el("b", { text: found.name, style: { color: hue(found.name) } }), " ", made),
-      el("p", { class: found.status === "formula" ? "formula-title" : "explanation-title", text: found.title }),
-      el("div", { class: `formula${lines.length > 4 ? " long" : ""}` }, ...lines),
+      el("p", { class: "explanation-name" },
+        el("b", { text: found.name, style: { color: hue(trace.nodes[found.cell.node].name) } }), " ", made),
+      el("p", { class: "explanation-place", text: found.place }),
+      el("p", { class: formula ? "formula-title" : "explanation-title" }, ...written(found, found.titlePieces)),
+      el("div", { class: "formula" },
+        ...found.lines.map((line) => el("div", { class: `formula-line ${line.role}` }, ...written(found, line.pieces)))),
       ...found.notes.map((text) => el("p", { class: "explanation-note", text })),
     ];
   }

@@ -20,7 +20,7 @@ import { createState } from "./state.js";
 import { createStepList } from "./steplist.js";
 import { cellName, parse, parseCell } from "./trace.js";
 import * as url from "./url.js";
-import { caption } from "./words.js";
+import { captionParts } from "./words.js";
 
 const STEP_MS = 1100; // one step at speed 1
 
@@ -66,9 +66,6 @@ function fail(sentence) {
     el("button", { class: "button", type: "button", text: "Try again", on: { click: start } })));
 }
 
-/** What to ask the server for: the page's parameters. */
-const request = () => ({ kernel: explore.kernel, ...explore.parameters });
-
 /** Record (or fetch) the trace, with progress and a way out. */
 async function start() {
   const stop = new AbortController();
@@ -76,7 +73,7 @@ async function start() {
   host.replaceChildren(waiting);
   const view = progressView(waiting, { onCancel: () => stop.abort() });
   try {
-    const { buffer } = await record(request(), { signal: stop.signal, onProgress: view.update });
+    const { buffer } = await record(explore.request, { signal: stop.signal, onProgress: view.update });
     performance.mark("flashstep:recorded");
     open(parse(buffer));
   } catch (error) {
@@ -132,7 +129,6 @@ function open(trace) {
     help: () => help.open(),
     seek: (position, begins) => moveTo(position, begins ? "jump" : "step", { playing: false }),
     speed: (speed) => state.set({ speed }),
-    link: () => { address.flush(); return address.href(); },
   };
   const choose = (name) => {
     if (name === state.get().order) return;
@@ -193,7 +189,7 @@ function open(trace) {
       tabs.show(at.step);
       ledger.show(orderNow, now.position);
     }
-    captionPart.show(caption(trace, at.step), note(at), now.playing);
+    captionPart.show(captionParts(trace, at.step), note(at), now.playing);
     controls.show(now.position, orderNow.length - 1, now.playing);
   }
 
@@ -209,6 +205,8 @@ function open(trace) {
     if (now.playing) timer = setTimeout(tick, STEP_MS / now.speed);
   });
   listen(actions);
+  // Whoever copies the address finds it up to date: this hears the click before the button does.
+  document.addEventListener("click", address.flush, { capture: true });
 
   const source = fetch(`/api/source/${encodeURIComponent(trace.meta.kernel)}`).then((r) => (r.ok ? r.json() : null), () => null);
   show(state.get(), null);

@@ -11,7 +11,8 @@ export function current(trace, order, position, focus) {
   const first = at.active[0];
   const chosen = at.active.find((one) => one.block === focus);
   if (chosen) return { launch: at.launch, block: chosen.block, step: chosen.step };
-  if (order.name === "together" && at.launch >= 0 && at.state(focus) === "done") {
+  const exists = at.launch >= 0 && focus < trace.launches[at.launch].blocks;
+  if (order.name === "together" && exists && at.state(focus) === "done") {
     return { launch: at.launch, block: focus, step: at.progress(focus) };
   }
   return first ? { launch: at.launch, block: first.block, step: first.step } : { launch: -1, block: 0, step: 0 };

@@ -3,7 +3,7 @@
 // A trace of 200,000 steps never becomes 200,000 rows: a group's rows are made when it opens, and a group that
 // opened itself to show the current step closes when the step leaves it.
 
-import { label } from "./words.js";
+import { blockName, label, loopName } from "./words.js";
 
 /** A trace with at most this many steps shows them all at once. */
 const ALL_OPEN = 400;
@@ -21,12 +21,6 @@ const ALL_OPEN = 400;
  * @property {number} index    place among its siblings, from 1
  * @property {number} size     how many siblings there are
  */
-
-/** A block's name with its place on the grid, "block 1 · i = 1"; axes that hold one block say nothing. */
-export function blockText(trace, launch, block) {
-  const axes = trace.axes(launch, block).filter(({ size }) => size > 1).map(({ axis, index }) => `${axis} = ${index}`);
-  return [`block ${block}`, ...axes].join(" · ");
-}
 
 /** @returns {Row} */
 function row(type, depth, first, last, launch, block, text) {
@@ -56,7 +50,7 @@ function children(trace, group) {
     for (let block = 0; block < trace.launches[group.launch].blocks; block += 1) {
       const [first, last] = trace.blockRange(group.launch, block);
       if (first > last) continue;
-      rows.push(row("block", group.depth + 1, first, last, group.launch, block, blockText(trace, group.launch, block)));
+      rows.push(row("block", group.depth + 1, first, last, group.launch, block, blockName(trace, group.launch, block)));
     }
     return numbered(rows);
   }
@@ -76,7 +70,7 @@ function children(trace, group) {
       run.last = t;
       continue;
     }
-    run = row("loop", group.depth + 1, t, t, group.launch, group.block, `${name} = ${index}`);
+    run = row("loop", group.depth + 1, t, t, group.launch, group.block, loopName(name, index));
     Object.assign(run, { level, loopIndex: index, loopName: name });
     rows.push(run);
   }
@@ -195,8 +189,8 @@ export function* search(trace, query) {
     }
     const step = trace.step(t);
     const text = label(trace, t);
-    const loops = step.loops.map((index, level) => `${step.meta.loops[level]} = ${index}`).join(" · ");
-    const block = step.launch < 0 ? "" : blockText(trace, step.launch, step.block);
+    const loops = step.loops.map((index, level) => loopName(step.meta.loops[level], index)).join(" · ");
+    const block = step.launch < 0 ? "" : blockName(trace, step.launch, step.block);
     const hay = ` ${block} ${loops} ${text} `.toLowerCase();
     if (!words.every((word) => hay.includes(word))) continue;
     if (step.launch >= 0 && (blockRow === null || blockRow.launch !== step.launch || blockRow.block !== step.block)) {

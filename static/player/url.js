@@ -57,7 +57,7 @@ export function followState(state, { restore, interval = 320 }) {
   let pending = false;
   let timer = 0;
   let written = 0;
-  let recording = recordingPart(location.search);
+  const recording = recordingPart(location.search);
 
   const write = (method, now) => {
     try {
@@ -105,8 +105,5 @@ export function followState(state, { restore, interval = 320 }) {
   });
   return {
     flush,
-    href: () => address(location, state.get()).href,
-    /** The form recorded anew: addresses from now on stand for that. */
-    recorded: () => { recording = recordingPart(location.search); },
   };
 }

@@ -1,0 +1,518 @@
+"""The player in a real Chromium: stepping, the address, the step list, the panels, the explanation, the phone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+import flashstep as fs
+
+pytestmark = pytest.mark.browser
+
+FA2 = "/explore/flash-attention-2"
+WIDE = {"width": 1366, "height": 768}
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture
+def browser_context_args(browser_context_args: dict[str, Any]) -> dict[str, Any]:
+    return {**browser_context_args, "viewport": WIDE, "reduced_motion": "reduce"}
+
+
+@pytest.fixture
+def player(page: Page, site: str) -> Player:
+    return Player(page, site)
+
+
+class Player:
+    """The page as a person sees it."""
+
+    def __init__(self, page: Page, site: str) -> None:
+        self.page, self.site = page, site
+
+    def open(self, path: str = FA2) -> Player:
+        self.page.goto(self.site + path)
+        expect(self.place).to_have_text(re.compile(r"step \d+ of \d+"))
+        expect(self.page.locator(".tab").first).to_be_visible()
+        return self
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def at(self, step: int) -> None:
+        expect(self.place).to_have_text(re.compile(rf"^step {step} of "))
+
+    def address(self, **wanted: str | None) -> None:
+        """The address holds these in the end: it is written at most every third of a second."""
+        for name, value in wanted.items():
+            pattern = rf"[?&]{name}={re.escape(value)}(&|$)" if value is not None else rf"^(?!.*[?&]{name}=)"
+            expect(self.page).to_have_url(re.compile(pattern))
+
+    @property
+    def place(self) -> Any:
+        return self.page.locator(".place")
+
+    @property
+    def caption(self) -> Any:
+        return self.page.locator(".caption-text")
+
+    @property
+    def last(self) -> int:
+        text = self.place.inner_text()
+        return int(text.rsplit(" ", 1)[1])
+
+    def row(self, text: str) -> Any:
+        return self.page.locator(".row.step", has_text=text)
+
+
+# ---------------------------------------------------------------- keys
+
+
+def test_keys_step_jump_and_play(player: Player) -> None:
+    player.open()
+    last = player.last
+    player.press("ArrowRight")
+    player.at(1)
+    player.press("ArrowRight", "ArrowRight", "ArrowLeft")
+    player.at(2)
+    player.press("End")
+    player.at(last)
+    player.press("ArrowRight")
+    player.at(last)
+    player.press("Home")
+    player.at(0)
+    player.press("PageDown", "PageDown", "PageUp")  # a lecturer's clicker
+    player.at(1)
+
+
+def test_shift_and_arrow_go_from_tile_to_tile(player: Player) -> None:
+    # block 0: appears 1, load 2, j = 0: 3 4 5, j = 1: 6 7 8, store 9, block 1: appears 10
+    player.open()
+    places = []
+    for _ in range(5):
+        player.press("Shift+ArrowRight")
+        places.append(int(player.place.inner_text().split()[1]))
+    assert places == [1, 3, 6, 9, 10]
+    player.press("Shift+ArrowLeft")
+    player.at(9)
+    player.press("ArrowLeft")
+    player.at(8)
+    player.press("Shift+ArrowLeft")
+    player.at(6)
+
+
+def test_space_plays_and_pauses_and_play_stops_at_the_end(player: Player) -> None:
+    player.open(FA2 + "?step=16")
+    player.page.locator(".speed").select_option("4")
+    player.press("Escape")
+    player.page.locator(".figure-host").evaluate("() => document.activeElement.blur()")
+    player.press("Space")
+    player.at(player.last)
+    expect(player.page.get_by_role("button", name="Play")).to_be_visible()
+    player.press("Space")  # from the end: from the start
+    expect(player.place).to_have_text(re.compile(r"^step [012] of"))
+    player.press("Space")
+    expect(player.page.get_by_role("button", name="Play")).to_be_visible()
+
+
+def test_keys_are_left_alone_in_fields_and_on_buttons(player: Player) -> None:
+    player.open(FA2 + "?step=5")
+    player.page.locator(".filter").focus()
+    player.press("ArrowRight", "Home", "End", "Space", "?")
+    player.at(5)
+    assert player.page.locator(".filter").input_value().endswith("?")
+    player.page.locator(".filter").fill("")
+    player.page.locator(".control.previous").focus()
+    player.press("Space")  # presses the button, and does not play
+    player.at(4)
+    expect(player.page.get_by_role("button", name="Play")).to_be_visible()
+    player.press("ArrowRight")  # the arrows step wherever nobody types
+    player.at(5)
+    for keys in ("Control+ArrowRight", "Alt+ArrowUp", "Meta+ArrowRight"):
+        player.press(keys)
+    player.at(5)
+
+
+def test_question_mark_lists_the_keys(player: Player) -> None:
+    player.open()
+    player.press("?")
+    dialog = player.page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    expect(dialog).to_contain_text("the next step")
+    player.press("ArrowRight")
+    player.at(0)
+    player.press("Escape")
+    expect(dialog).to_be_hidden()
+    player.press("ArrowRight")
+    player.at(1)
+
+
+def test_the_slider_moves_by_keyboard_and_says_where_it_is(player: Player) -> None:
+    player.open()
+    slider = player.page.get_by_role("slider", name="Step")
+    slider.focus()
+    player.press("ArrowRight", "ArrowRight")
+    player.at(2)
+    player.press("End")
+    player.at(player.last)
+    assert slider.get_attribute("aria-valuetext") == f"step {player.last} of {player.last}"
+
+
+# ---------------------------------------------------------------- the address
+
+
+def test_ten_fast_presses_are_ten_steps_and_one_back_leaves(player: Player) -> None:
+    player.page.goto(player.site + "/")
+    player.open()
+    before = player.page.evaluate("history.length")
+    player.page.evaluate(
+        "for (let i = 0; i < 10; i++) document.querySelector('.control.next').click()",
+    )
+    player.at(10)
+    player.address(step="10")
+    assert player.page.evaluate("history.length") == before
+    player.page.go_back()
+    assert urlsplit(player.page.url).path == "/"
+
+
+def test_ten_presses_in_the_middle_of_a_flight(browser: Any, site: str, new_context: Any) -> None:
+    context: BrowserContext = new_context(reduced_motion="no-preference", viewport=WIDE)
+    page = context.new_page()
+    player = Player(page, site).open()
+    for _ in range(10):
+        page.keyboard.press("ArrowRight")
+    player.at(10)
+    expect(player.caption).to_have_text(fs.record("flash-attention-2").trace.steps[10].caption)
+
+
+def test_a_link_opens_exactly_that_step(player: Player) -> None:
+    player.open(FA2 + "?step=8&cell=li.2.0")
+    player.at(8)
+    expect(player.caption).to_have_text(fs.record("flash-attention-2").trace.steps[8].caption)
+    expect(player.page.locator(".explanation-name")).to_contain_text("li")
+    expect(player.page.locator(".row.step.current")).to_have_attribute("data-step", "8")
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown", "says"), [("99", 18, "ends at step 18"), ("x", 0, "no number"), ("-3", 0, "no number")]
+)
+def test_a_step_that_is_not_there_is_said_and_clamped(player: Player, asked: str, shown: int, says: str) -> None:
+    player.open(f"{FA2}?step={asked}")
+    player.at(shown)
+    expect(player.page.locator(".caption-note")).to_contain_text(says)
+
+
+def test_jumps_are_pushed_and_back_retraces_them(player: Player) -> None:
+    player.open(FA2 + "?step=3")
+    player.press("ArrowRight")  # replaces
+    player.page.locator(".row.step").nth(8).click()
+    player.at(8)
+    player.press("ArrowRight", "ArrowRight")
+    player.at(10)
+    player.press("End")
+    player.page.go_back()
+    player.at(10)
+    player.page.go_back()
+    player.at(4)
+    player.page.go_forward()
+    player.at(10)
+
+
+def test_everything_is_in_the_link(player: Player, context: BrowserContext) -> None:
+    player.open(FA2 + "?seqlen_q=12&seqlen_k=12&head_dim=4&block_rows=4&block_cols=4&step=2")
+    player.page.get_by_role("button", name="together", exact=True).click()
+    player.press("ArrowRight", "ArrowRight", "ArrowRight")
+    player.page.locator(".carries-host [data-cell='li.1.0']").evaluate("node => node.click()")
+    player.address(order="together", cell="li.1.0")
+    player.page.evaluate("dispatchEvent(new Event('pagehide'))")
+    link = player.page.url
+    assert parse_qs(urlsplit(link).query)["seqlen_q"] == ["12"]
+    other = Player(context.new_page(), player.site).open(link.removeprefix(player.site))
+    expect(other.place).to_have_text(player.place.inner_text())
+    expect(other.caption).to_have_text(player.caption.inner_text())
+    expect(other.page.get_by_role("button", name="together", exact=True)).to_have_attribute("aria-pressed", "true")
+    expect(other.page.locator(".explanation")).to_have_text(player.page.locator(".explanation").inner_text(), use_inner_text=True)
+
+
+def test_copy_link_gives_the_address_of_this_step(player: Player, context: BrowserContext) -> None:
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    player.open()
+    player.press("ArrowRight", "ArrowRight", "ArrowRight")
+    player.page.get_by_role("button", name="Copy link").click()
+    expect(player.page.get_by_role("button", name="Copied")).to_be_visible()
+    copied = player.page.evaluate("navigator.clipboard.readText()")
+    assert parse_qs(urlsplit(copied).query)["step"] == ["3"]
+    assert copied == player.page.url
+
+
+# ---------------------------------------------------------------- the step list
+
+
+def test_the_step_list_is_a_tree_that_follows(player: Player) -> None:
+    player.open(FA2 + "?step=8")
+    tree = player.page.get_by_role("tree", name="Steps")
+    items = tree.get_by_role("treeitem")
+    texts = [text.replace("done", "").strip() for text in items.all_text_contents()]
+    steps = [step.label for step in fs.record("flash-attention-2").trace.steps]
+    assert [text for text in texts if text in steps][:9] == steps[:9]
+    assert any(text.startswith("block 0") for text in texts)
+    assert "j = 0" in texts
+    current = tree.locator("[aria-current=step]")
+    expect(current).to_have_count(1)
+    expect(current).to_have_text(re.compile(r"^update m, l, O"))
+    assert tree.locator(".row.step.done").count() == 8
+    player.press("End")
+    expect(tree.locator("[aria-current=step]")).to_be_in_viewport()
+
+
+def test_groups_collapse_by_mouse_and_by_keyboard(player: Player) -> None:
+    player.open(FA2 + "?step=8")
+    tree = player.page.get_by_role("tree", name="Steps")
+    block = tree.locator(".row.block").first
+    rows = tree.locator(".row:visible").count()
+    block.click()
+    expect(block).to_have_attribute("aria-expanded", "false")
+    assert tree.locator(".row:visible").count() < rows
+    expect(block).to_have_class(re.compile("current"))  # the closed group holds the current step
+    tree.focus()
+    player.press("ArrowRight")
+    expect(block).to_have_attribute("aria-expanded", "true")
+    player.at(8)
+    player.press("ArrowDown", "ArrowDown", "Enter")
+    player.at(2)
+
+
+def test_the_filter_finds_steps(player: Player) -> None:
+    player.open()
+    player.page.locator(".filter").fill("load k1")
+    expect(player.page.locator(".row.step")).to_have_count(2)
+    expect(player.page.locator(".filter-count")).to_have_text("2 of 19 steps")
+    player.page.locator(".row.step").nth(1).click()
+    player.at(15)
+    player.page.locator(".filter").fill("no such step")
+    expect(player.page.locator(".filter-count")).to_have_text("0 of 19 steps")
+    player.page.locator(".filter").press("Escape")
+    expect(player.page.locator(".row.step.current")).to_have_attribute("data-step", "15")
+
+
+def test_the_step_list_floats_and_docks_and_remembers(player: Player) -> None:
+    player.open()
+    page = player.page
+    panel, grip = page.locator(".steps"), page.get_by_role("button", name="Move the step list")
+    width = page.locator(".figure-host").bounding_box()["width"]
+    box = grip.bounding_box()
+    page.mouse.move(box["x"] + 8, box["y"] + 8)
+    page.mouse.down()
+    page.mouse.move(500, 300, steps=4)
+    page.mouse.up()
+    assert abs(panel.bounding_box()["x"] - 492) < 20
+    assert page.locator(".figure-host").bounding_box()["width"] > width + 100
+    page.reload()
+    expect(panel).to_have_class(re.compile("floating"))
+    assert abs(panel.bounding_box()["x"] - 492) < 20
+    grip.focus()
+    left = panel.bounding_box()["x"]
+    player.press("ArrowLeft")
+    assert panel.bounding_box()["x"] == left - 16
+    player.at(0)
+    page.get_by_role("button", name="Dock").click()
+    assert panel.bounding_box()["x"] == 0
+    grip.dblclick()
+    expect(panel).to_have_class(re.compile("floating"))
+    grip.dblclick()
+    expect(panel).not_to_have_class(re.compile("floating"))
+    page.reload()
+    player.at(0)
+    expect(panel).not_to_have_class(re.compile("floating"))
+
+
+# ---------------------------------------------------------------- panels
+
+
+def test_the_ledger_is_the_recordings(player: Player) -> None:
+    player.open()
+    run = fs.record("flash-attention-2")
+    total = run.trace.ledger()
+    for step in (0, 3, 8, len(run.trace.steps) - 1):
+        player.page.goto(f"{player.site}{FA2}?step={step}")
+        player.at(step)
+        so_far = run.trace.ledger(step)
+        for cell in player.page.locator(".ledger td").all():
+            row = cell.locator("xpath=..")
+            array, way, count = (
+                row.get_attribute("data-array"),
+                row.get_attribute("data-way"),
+                cell.get_attribute("data-count"),
+            )
+            assert int(cell.get_attribute("data-now")) == so_far[array][way][count]
+            assert int(cell.get_attribute("data-total")) == total[array][way][count]
+            assert cell.inner_text().split(" / ")[0] == f"{so_far[array][way][count]:,}"
+    shown = {(row.get_attribute("data-array"), row.get_attribute("data-way")) for row in player.page.locator(".ledger tbody tr").all()}
+    moved = {(array, way) for array, ways in total.items() for way, count in ways.items() if count["transfers"]}
+    assert moved <= shown
+
+
+def test_the_carries_show_old_and_new(player: Player) -> None:
+    player.open(FA2 + "?step=8")
+    player.page.get_by_role("tab", name="Carries").click()
+    trace = fs.record("flash-attention-2").trace
+    for row in range(4):
+        cell = player.page.locator(f"[data-cell='li.{row}.0']")
+        old, new = cell.locator(".old").inner_text(), cell.locator(".now").inner_text()
+        assert float(old.split()[0].replace("−", "-")) == pytest.approx(float(trace.state(7)["li"][row, 0]), abs=0.06)
+        assert float(new.replace("−", "-")) == pytest.approx(float(trace.state(8)["li"][row, 0]), abs=0.06)
+
+
+def test_the_source_lights_this_steps_lines_and_leads_to_steps(player: Player) -> None:
+    player.open(FA2 + "?step=8")
+    player.page.get_by_role("tab", name="NumPy twin").click()
+    lit = player.page.locator("#panel-twin .line.lit")
+    expect(lit.first).to_be_in_viewport()
+    assert "update m, l, O" in " ".join(lit.all_text_contents())
+    player.page.locator("#panel-twin .line.runs", has_text="divide and store").first.click()
+    player.at(9)
+    player.page.locator("#panel-twin .line.runs", has_text="divide and store").first.click()
+    player.at(18)
+    line = player.page.locator("#panel-twin .line[tabindex='0']")
+    line.focus()
+    player.press("ArrowUp", "Enter")
+    expect(player.place).not_to_have_text(re.compile("step 18 of"))
+
+
+# ---------------------------------------------------------------- where did this number come from?
+
+
+def test_hops_lead_back_one_at_a_time(player: Player) -> None:
+    player.open(FA2 + "?step=8")
+    expect(player.page.locator(".explain")).to_contain_text("Click a number")
+    player.page.get_by_role("tab", name="Carries").click()
+    player.page.locator("[data-cell='li.2.0']").click()
+    explanation = player.page.locator(".explanation")
+    expect(explanation).to_contain_text("li")
+    player.address(cell="li.2.0")
+    old = explanation.locator(".operand[title*='before this step']").first
+    old.click()  # the old l: made at the update of j = 0
+    player.at(5)
+    player.address(step="5", cell="li.2.0")
+    player.page.go_back()
+    player.at(8)
+    explanation.locator(".operand[title^='Sij']").first.click()  # P: made at this very step
+    player.at(8)
+    player.address(cell="Sij.2.0")
+    player.page.go_back()
+    player.address(cell="li.2.0")
+
+
+def test_any_cell_is_reached_by_keyboard(player: Player) -> None:
+    player.open(FA2 + "?step=7")
+    picker = player.page.locator(".picker")
+    picker.get_by_label("Slot or array").select_option(label="Sij")
+    picker.get_by_label("row").fill("3")
+    picker.get_by_label("column").fill("2")
+    picker.get_by_label("column").press("Enter")
+    player.address(cell="Sij.3.2")
+    expect(player.page.locator(".explanation .operand[title^='Qi']")).to_have_count(4)
+    expect(player.page.locator(".explanation .operand[title^='Kj']")).to_have_count(4)
+    player.page.get_by_role("button", name="Clear").click()
+    player.address(cell=None)
+
+
+# ---------------------------------------------------------------- together
+
+
+def test_the_switch_says_what_a_gpu_does_and_keeps_the_place(player: Player) -> None:
+    player.open(FA2 + "?step=8")
+    expect(player.page.locator(".order-sentence")).to_contain_text("one after another")
+    caption = player.caption.inner_text()
+    player.page.get_by_role("button", name="together", exact=True).click()
+    player.at(8)
+    expect(player.place).to_have_text("step 8 of 9")
+    expect(player.caption).to_have_text(caption)
+    expect(player.page.locator(".order-sentence")).to_contain_text("side by side")
+    player.press("ArrowRight")
+    player.at(9)
+    player.page.go_back()
+    expect(player.place).to_have_text("step 8 of 18")
+
+
+# ---------------------------------------------------------------- being read, and the phone
+
+
+def test_the_caption_is_polite_and_silent_while_playing(player: Player) -> None:
+    player.open()
+    expect(player.caption).to_have_attribute("aria-live", "polite")
+    player.press("Space")
+    expect(player.caption).to_have_attribute("aria-live", "off")
+    player.press("Space")
+    expect(player.caption).to_have_attribute("aria-live", "polite")
+
+
+def test_nothing_needed_is_off_screen(player: Player) -> None:
+    for size in (WIDE, {"width": 1920, "height": 1080}):
+        player.page.set_viewport_size(size)
+        for path in (FA2 + "?step=8", "/explore/flash-decoding?step=20", "/explore/standard?step=3"):
+            player.open(path)
+            scrolls = player.page.evaluate(
+                "[document.documentElement.scrollWidth - innerWidth, document.documentElement.scrollHeight - innerHeight]"
+            )
+            assert scrolls[0] <= 0, path
+            assert scrolls[1] <= 0, path
+            for part in (".steps", ".figure-host", ".caption-text", ".control.next", ".slider", ".ledger", ".explain", ".listing.chosen"):
+                expect(player.page.locator(part).first).to_be_in_viewport(ratio=0.9)
+
+
+@pytest.fixture
+def phone(new_context: Any, site: str) -> Iterator[Player]:
+    context: BrowserContext = new_context(viewport=PHONE, has_touch=True, is_mobile=True, reduced_motion="reduce")
+    yield Player(context.new_page(), site)
+
+
+def test_a_phone_can_step(phone: Player) -> None:
+    phone.page.goto(phone.site + FA2)
+    phone.at(0)
+    next_button = phone.page.locator(".control.next")
+    expect(next_button).to_be_in_viewport()
+    box = next_button.bounding_box()
+    assert box["height"] >= 44
+    assert box["width"] >= 44
+    next_button.tap()
+    next_button.tap()
+    phone.at(2)
+    expect(phone.page.locator(".figure-host svg").first).to_be_in_viewport()
+    assert phone.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    steps = phone.page.get_by_role("button", name="Steps", exact=True)
+    expect(phone.page.locator(".tree")).to_be_hidden()
+    steps.tap()
+    expect(phone.page.locator(".tree")).to_be_visible()
+    phone.page.locator(".row.step").nth(5).tap()
+    phone.at(5)
+
+
+# ---------------------------------------------------------------- trouble
+
+
+def test_refused_parameters_are_said_in_the_player_too(player: Player) -> None:
+    player.page.goto(player.site + FA2 + "?block_rows=0")
+    expect(player.page.locator("#parameters")).to_contain_text(re.compile("at least 1", re.I))
+
+
+def test_arrays_that_are_gone_are_said_plainly(player: Player) -> None:
+    player.page.goto(player.site + FA2 + "?arrays=" + "0" * 64)
+    expect(player.page.locator("body")).to_contain_text(re.compile("arrays.*(no longer|gone|not kept)", re.I | re.S))
+
+
+def test_a_trace_that_does_not_load_can_be_tried_again(player: Player) -> None:
+    broken = re.compile("/api/recordings/.*/trace")
+    player.page.route(broken, lambda route: route.fulfill(status=200, body=b"damaged"))
+    player.page.goto(player.site + FA2)
+    alert = player.page.get_by_role("alert")
+    expect(alert).to_contain_text("trace")
+    player.page.unroute(broken)
+    player.page.get_by_role("button", name="Try again").click()
+    player.at(0)
