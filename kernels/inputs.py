@@ -1,0 +1,205 @@
+"""Named inputs, each with a point, and the person's own arrays brought into shape."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .kernel import Inputs
+from .problem import PROBLEM_FIELDS, TILING_FIELDS, ParameterError, Problem, Tiling
+
+if TYPE_CHECKING:
+    from .kernel import Floats, Kernel, Mask
+
+PRESETS: dict[str, str] = {
+    "random": "Normally distributed numbers from the seed.",
+    "hand": "Five scores 0, 1, 4, 2, 3 and values 1, 2, 3, 5, 4: small enough to check by hand.",
+    "equal": "Every score is the same, so every key weighs alike and O is the mean of V.",
+    "large": "Scores near 2,000: without the maximum taken off, exp would overflow.",
+    "first-tile-masked": "The first key tile is hidden: m is still −∞ when the second tile comes.",
+    "fully-masked-row": "A row that sees no key: m = −∞, l = 0, O = 0 and lse = −∞, and no NaN.",
+    "decode": "One query against many keys, with several query heads to a key-value head.",
+}
+"""Name -> what it shows."""
+
+HAND_SCORES = (0.0, 1.0, 4.0, 2.0, 3.0)
+HAND_VALUES = (1.0, 2.0, 3.0, 5.0, 4.0)
+LARGE_SCORE = 2000.0
+
+_SIZES: dict[str, dict[str, Any]] = {
+    "hand": {"seqlen_q": 1, "seqlen_k": 5, "head_dim": 1, "scale": 1.0, "block_rows": 1, "block_cols": 2},
+    "fully-masked-row": {"seqlen_q": 8, "seqlen_k": 6, "causal": True},
+    "decode": {"seqlen_q": 1, "seqlen_k": 16, "heads": 4, "kv_heads": 2, "splits": 4},
+}
+
+
+def preset_defaults(kernel: Kernel, preset: str) -> dict[str, Any]:
+    """Every parameter the kernel has a use for, with its default under a named input. Raises ParameterError."""
+    if preset not in PRESETS:
+        raise ParameterError("inputs", f"There are no inputs {preset!r}: choose one of {', '.join(kernel.presets)}.")
+    if preset not in kernel.presets:
+        raise ParameterError(
+            "inputs", f"The inputs {preset!r} do not suit {kernel.name}: choose one of {', '.join(kernel.presets)}."
+        )
+    plain = {**vars(Problem()), **vars(Tiling())}
+    chosen = {**plain, "inputs": preset, **_SIZES.get(preset, {}), **kernel.overrides}
+    if preset == "hand":
+        chosen["block_cols"] = 2
+    if preset == "fully-masked-row" and (chosen["seqlen_q"] == 1 or kernel.matrix):
+        chosen |= {"seqlen_k": 8, "causal": False}  # a causal mask leaves a single query every key
+    return {name: value for name, value in chosen.items() if name in kernel.parameters}
+
+
+def make(kernel: Kernel, problem: Problem, tiling: Tiling) -> Inputs:
+    """The arrays of a named input for this problem. Same problem, same arrays. Raises ParameterError."""
+    p, preset = problem, problem.inputs
+    preset_defaults(kernel, preset)
+    rng = np.random.default_rng(p.seed)
+    if preset == "hand" and (p.seqlen_k, p.head_dim, p.seqlen_q) != (5, 1, 1) and not kernel.matrix:
+        raise ParameterError("inputs", "The hand-sized inputs have one query, five keys and head dimension 1: leave the sizes as they are.")
+    if kernel.matrix:
+        return Inputs(x=_matrix(p, tiling, preset, rng))
+
+    def normal(heads: int, length: int) -> Floats:
+        return rng.standard_normal((p.batch, heads, length, p.head_dim), np.float32)
+
+    q, k, v = normal(p.heads, p.seqlen_q), normal(p.kv_heads, p.seqlen_k), normal(p.kv_heads, p.seqlen_k)
+    mask: Mask | None = None
+    if preset == "hand":
+        q, k, v = np.ones_like(q), np.empty_like(k), np.empty_like(v)
+        k[..., 0], v[..., 0] = HAND_SCORES, HAND_VALUES
+    elif preset == "equal":
+        k[...] = k[:, :, :1]
+    elif preset == "large":
+        # Each key near one direction and each query along it: scores near 2,000 with a spread of a few ones.
+        size = np.float32(np.sqrt(LARGE_SCORE / abs(p.effective_scale or 1.0) / p.head_dim))
+        q, k = size + q / (4 * size), size + k / (4 * size)
+    elif preset == "first-tile-masked":
+        mask = np.ones((p.batch, p.seqlen_k), bool)
+        mask[:, : tiling.block_cols] = False
+    elif is_masked(kernel, p):
+        mask = np.ones((p.batch, p.seqlen_k), bool)
+        mask[-1] = False  # every query of the last sequence
+    return Inputs(q, k, v, key_mask=mask)
+
+
+def is_masked(kernel: Kernel, problem: Problem) -> bool:
+    """Whether a named input comes with a key mask."""
+    if kernel.matrix:
+        return False
+    by_causal = problem.causal and problem.seqlen_q > problem.seqlen_k
+    return problem.inputs == "first-tile-masked" or (problem.inputs == "fully-masked-row" and not by_causal)
+
+
+def _matrix(p: Problem, tiling: Tiling, preset: str, rng: np.random.Generator) -> Floats:
+    x = rng.standard_normal((p.batch, p.heads, p.seqlen_q, p.seqlen_k), np.float32)
+    if preset == "hand":
+        if p.seqlen_k != len(HAND_SCORES):
+            raise ParameterError("seqlen_k", "The hand-sized inputs have five columns: leave the sizes as they are.")
+        x[...] = HAND_SCORES
+    elif preset == "equal":
+        x[...] = x[..., :1]
+    elif preset == "large":
+        x += np.float32(LARGE_SCORE)
+    elif preset == "first-tile-masked":
+        x[..., : tiling.block_cols] = -np.inf
+    elif preset == "fully-masked-row":
+        x[..., 0, :] = -np.inf
+    return x
+
+
+def own(
+    kernel: Kernel, arrays: tuple[ArrayLike, ...], key_mask: ArrayLike | None, parameters: dict[str, Any]
+) -> tuple[Problem, Tiling, Inputs]:
+    """The person's arrays as float32 inputs, and the problem that their shapes describe.
+
+    Attention: q (batch, heads, seqlen_q, head_dim), k and v (batch, kv_heads, seqlen_k, head_dim); or without
+    batch and heads. A matrix kernel: x (rows, columns) or (batch, heads, rows, columns). Raises ParameterError.
+    """
+    wanted = ("x",) if kernel.matrix else ("q", "k", "v")
+    if len(arrays) != len(wanted):
+        raise ParameterError("arrays", f"{kernel.title} takes {' and '.join(wanted)}: {len(wanted)} arrays, not {len(arrays)}.")
+    given = [_four(name, array) for name, array in zip(wanted, arrays, strict=True)]
+    if kernel.matrix:
+        batch, heads, rows, cols = given[0].shape
+        sizes = {"batch": batch, "heads": heads, "kv_heads": 1, "seqlen_q": rows, "seqlen_k": cols, "head_dim": 1}
+    else:
+        q, k, v = given
+        if k.shape != v.shape:
+            raise ParameterError("arrays", f"k is {k.shape} and v is {v.shape}: they should have the same shape.")
+        if q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
+            raise ParameterError(
+                "arrays", f"q is {q.shape} and k is {k.shape}: batch (first) and head dimension (last) should agree."
+            )
+        sizes = {
+            "batch": q.shape[0], "heads": q.shape[1], "kv_heads": k.shape[1],
+            "seqlen_q": q.shape[2], "seqlen_k": k.shape[2], "head_dim": q.shape[3],
+        }  # fmt: skip
+    for name, size in sizes.items():
+        if name in parameters and parameters[name] is not None and parameters[name] != size:
+            raise ParameterError(name, f"{name} is {parameters[name]}, but the arrays say {size}: leave it out, or make them agree.")
+    defaults = {**preset_defaults(kernel, "random"), **_tile_defaults(kernel, sizes)}
+    problem, tiling = build(kernel, {**defaults, **parameters, **sizes, "inputs": "arrays", "seed": 0})
+    inputs = Inputs(x=given[0]) if kernel.matrix else Inputs(*given)
+    return problem, tiling, with_mask(kernel, problem, inputs, key_mask)
+
+
+def _tile_defaults(kernel: Kernel, sizes: dict[str, int]) -> dict[str, int]:
+    """The textbook's tiles for textbook sizes, and larger ones for larger arrays."""
+    longest = max(sizes["seqlen_q"], sizes["seqlen_k"])
+    if longest <= 64:
+        return {}
+    tile = 16 if longest <= 512 else 64
+    return {"block_rows": tile, "block_cols": tile}
+
+
+def with_mask(kernel: Kernel, problem: Problem, inputs: Inputs, key_mask: ArrayLike | None) -> Inputs:
+    """The inputs with a key mask given as (batch, seqlen_k) or (seqlen_k,) booleans, True = visible."""
+    if key_mask is None:
+        return inputs
+    if kernel.matrix:
+        raise ParameterError("key_mask", f"{kernel.title} takes its matrix as it is: write −inf where a number should not count.")
+    mask = np.asarray(key_mask)
+    if mask.dtype != np.bool_:
+        raise ParameterError("key_mask", f"The key mask should be boolean, True = visible, not {mask.dtype}.")
+    if mask.shape not in ((problem.seqlen_k,), (problem.batch, problem.seqlen_k)):
+        raise ParameterError(
+            "key_mask",
+            f"The key mask has shape {mask.shape}: it should be ({problem.batch}, {problem.seqlen_k}) or ({problem.seqlen_k},).",
+        )
+    return replace(inputs, key_mask=np.broadcast_to(mask, (problem.batch, problem.seqlen_k)))
+
+
+def build(kernel: Kernel, parameters: dict[str, Any]) -> tuple[Problem, Tiling]:
+    """Problem and Tiling from plain parameters; unknown names are refused. Raises ParameterError."""
+    for name in parameters:
+        if name not in PROBLEM_FIELDS and name not in TILING_FIELDS:
+            raise ParameterError(name, f"There is no parameter {name!r}: there are {', '.join((*PROBLEM_FIELDS, *TILING_FIELDS))}.")
+    problem = Problem(**{name: value for name, value in parameters.items() if name in PROBLEM_FIELDS})
+    tiling = Tiling(**{name: value for name, value in parameters.items() if name in TILING_FIELDS})
+    if kernel.name == "flash-decoding" and problem.seqlen_q != 1:
+        raise ParameterError("seqlen_q", "Flash decoding serves one new query at a time: seqlen_q should be 1.")
+    if kernel.matrix and (problem.causal or problem.scale is not None):
+        field = "causal" if problem.causal else "scale"
+        raise ParameterError(field, f"{kernel.title} takes its matrix as it is: it has no use for {field}.")
+    return problem, tiling
+
+
+def _four(name: str, array: ArrayLike) -> Floats:
+    try:
+        given: NDArray[Any] = np.asarray(array)
+    except ValueError as error:
+        raise ParameterError("arrays", f"{name} is not a regular array of numbers: {error}.") from error
+    if given.dtype.kind not in "fiub" :
+        raise ParameterError("arrays", f"{name} holds {given.dtype}, and should hold real numbers.")
+    if given.ndim == 2:
+        given = given[None, None]
+    if given.ndim != 4:
+        raise ParameterError(
+            "arrays", f"{name} has {given.ndim} dimensions: it should be (batch, heads, rows, columns) or (rows, columns)."
+        )
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(given, np.float32)

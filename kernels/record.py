@@ -1,0 +1,267 @@
+"""Recording: run a kernel's twin on the recorder's machine and bring home outputs and trace."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..trace import VERSION, file
+from ..trace.events import EVENT_COLUMNS, STEP_COLUMNS
+from ..trace.layout import Meta
+from ..trace.recorder import Machine, Progress
+from ..trace.trace import Events, Trace, columns
+from . import inputs as named
+from .kernel import Floats, Inputs, Kernel
+from .problem import ParameterError, Problem, Tiling
+from .registry import get
+from .source import step_lines
+
+BUDGET_BYTES = 512 * 2**20
+MAX_STEPS = 1_000_000
+MAX_POOL = 2**31 - 1  # offsets into the pool are 32-bit
+CHOICES = ("all", "focus", "none")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a recording would leave behind, known before it starts: steps, events, and the bytes of kept
+    numbers under each policy. Never too small."""
+
+    steps: int
+    events: int
+    value_bytes: dict[str, int]
+    blocks: tuple[int, ...]
+
+    def fits(self, values: str, budget_bytes: int) -> bool:
+        return self.value_bytes[values] <= min(budget_bytes, 4 * MAX_POOL)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A recorded run: what was asked, what came out (float32), and the trace of how."""
+
+    kernel: str
+    problem: Problem
+    tiling: Tiling
+    outputs: dict[str, Floats]
+    trace: Trace
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace to one `.safetensors` file, whole or not at all."""
+        file.save(self.trace, path)
+
+    def to_bytes(self) -> bytes:
+        """The bytes that `save` writes."""
+        return file.to_bytes(self.trace)
+
+
+def record(
+    kernel: str,
+    *arrays: ArrayLike,
+    key_mask: ArrayLike | None = None,
+    values: str | None = None,
+    focus: int = 0,
+    budget_bytes: int | None = None,
+    max_steps: int | None = None,
+    progress: Progress | None = None,
+    **parameters: Any,
+) -> Run:
+    """Run a kernel's twin and record every step.
+
+    kernel: one of `flashstep.kernels`. arrays: q, k, v of shape (batch, heads, seqlen, head_dim) or
+    (seqlen, head_dim); for online-softmax one matrix x; without them, `inputs` names some ("random", with
+    `seed`) and the sizes are parameters. key_mask: boolean, (batch, seqlen_k) or (seqlen_k,), True = visible.
+    values: keep the numbers of "all" blocks, of the "focus" block of each launch, or "none"; by default the
+    most that fits budget_bytes. progress(done, total) is called every few hundred steps and may raise to
+    cancel. Raises ParameterError (a ValueError) in one sentence for whatever is asked wrongly, before any work.
+    """
+    chosen, problem, tiling, given = prepare(kernel, arrays, key_mask, parameters)
+    expected = size_of(chosen, problem, tiling, given.key_mask is not None)
+    limit = BUDGET_BYTES if budget_bytes is None else budget_bytes
+    kept = choose_values(expected, values, focus, limit, MAX_STEPS if max_steps is None else max_steps)
+    machine = Machine(
+        values=kept, focus=focus, capacity=-(-expected.value_bytes[kept] // 4), total_steps=expected.steps, progress=progress
+    )
+    outputs = run_twin(chosen, machine, problem, tiling, given)
+    outputs = {name: np.ascontiguousarray(array, np.float32) for name, array in outputs.items()}
+    if progress is not None:
+        progress(expected.steps, expected.steps)
+    digest = _digest(given) if problem.inputs == "arrays" or key_mask is not None else None
+    return Run(chosen.name, problem, tiling, outputs, _trace(chosen, machine, problem, tiling, digest, outputs))
+
+
+def estimate(
+    kernel: str, *arrays: ArrayLike, key_mask: ArrayLike | None = None, **parameters: Any
+) -> Estimate:
+    """What `record` with the same arguments would leave behind. Raises ParameterError as it does."""
+    chosen, problem, tiling, masked = _ask(kernel, arrays, key_mask, parameters)
+    return size_of(chosen, problem, tiling, masked)
+
+
+def run_twin(kernel: Kernel, machine: Machine, problem: Problem, tiling: Tiling, given: Inputs) -> dict[str, Floats]:
+    """The twin's outputs; the machine's tape, if it has one, remembers how."""
+    # Infinities and NaN are met on purpose: -inf maxima, exp that underflows, a person's own NaN.
+    with np.errstate(all="ignore"):
+        return kernel.twin(machine, problem, tiling, given)
+
+
+def prepare(
+    name: str, arrays: tuple[ArrayLike, ...], key_mask: ArrayLike | None, parameters: dict[str, Any]
+) -> tuple[Kernel, Problem, Tiling, Inputs]:
+    """Kernel, problem, tiling and inputs from what was asked. Raises ParameterError."""
+    kernel = get(name)
+    if arrays:
+        problem, tiling, given = named.own(kernel, arrays, key_mask, _asked(parameters))
+        return kernel, problem, tiling, given
+    problem, tiling = _named(kernel, parameters)
+    return kernel, problem, tiling, named.with_mask(kernel, problem, named.make(kernel, problem, tiling), key_mask)
+
+
+def _ask(
+    name: str, arrays: tuple[ArrayLike, ...], key_mask: ArrayLike | None, parameters: dict[str, Any]
+) -> tuple[Kernel, Problem, Tiling, bool]:
+    """As `prepare`, without making named arrays: sizes are known from the words alone."""
+    kernel = get(name)
+    if arrays:
+        problem, tiling, given = named.own(kernel, arrays, key_mask, _asked(parameters))
+        return kernel, problem, tiling, given.key_mask is not None
+    problem, tiling = _named(kernel, parameters)
+    return kernel, problem, tiling, key_mask is not None or named.is_masked(kernel, problem)
+
+
+def _named(kernel: Kernel, parameters: dict[str, Any]) -> tuple[Problem, Tiling]:
+    asked = _asked(parameters)
+    return named.build(kernel, {**kernel.defaults(asked.get("inputs", "random")), **asked})
+
+
+def _asked(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters that were really given: None stands for a default."""
+    return {name: value for name, value in parameters.items() if value is not None}
+
+
+def size_of(kernel: Kernel, problem: Problem, tiling: Tiling, key_mask: bool) -> Estimate:
+    """The estimate from each launch's foretold size."""
+    launches = kernel.sizes(problem, tiling, key_mask)
+    standing = kernel.standing(problem, key_mask)
+    return Estimate(
+        steps=1 + sum(launch.steps for launch in launches),
+        events=sum(launch.events for launch in launches),
+        value_bytes={
+            "all": 4 * (standing + sum(launch.kept for launch in launches)),
+            "focus": 4 * (standing + sum(launch.kept_most + launch.stored for launch in launches)),
+            "none": 0,
+        },
+        blocks=tuple(launch.blocks for launch in launches),
+    )
+
+
+def choose_values(expected: Estimate, values: str | None, focus: int, budget_bytes: int, max_steps: int) -> str:
+    """The values policy to record with. Raises ParameterError, with the estimate and what would fit."""
+    if values is not None and values not in CHOICES:
+        raise ParameterError("values", f"values should be one of {', '.join(CHOICES)}, not {values!r}.")
+    if isinstance(focus, bool) or not isinstance(focus, int) or not 0 <= focus < max(1, *expected.blocks):
+        raise ParameterError("focus", f"The focus should be a block from 0 to {max(1, *expected.blocks) - 1}, not {focus!r}.")
+    if expected.steps > max_steps:
+        raise ParameterError(
+            "seqlen_k",
+            f"This run would take {expected.steps:,} steps and {expected.events:,} events; at most {max_steps:,} steps"
+            " are recorded. Larger tiles, fewer heads or a shorter sequence would fit.",
+        )
+    fitting = [choice for choice in CHOICES if expected.fits(choice, budget_bytes)]
+    if values is None:
+        return fitting[0]
+    if values not in fitting:
+        raise ParameterError(
+            "values",
+            f"Keeping {values} values would take {_megabytes(expected.value_bytes[values])} of at most"
+            f" {_megabytes(budget_bytes)}; values={fitting[0]!r} ({_megabytes(expected.value_bytes[fitting[0]])}) would fit.",
+        )
+    return values
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 2**20:,.1f} MB" if count else "0 MB"
+
+
+def _digest(given: Inputs) -> str:
+    """The content of the person's arrays, as a hash."""
+    content = hashlib.sha256()
+    for name in ("q", "k", "v", "x", "key_mask"):
+        array = getattr(given, name)
+        if array is not None:
+            content.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+            content.update(np.ascontiguousarray(array).tobytes())
+    return content.hexdigest()
+
+
+def _trace(kernel: Kernel, machine: Machine, problem: Problem, tiling: Tiling, digest: str | None,
+           outputs: dict[str, Floats]) -> Trace:  # fmt: skip
+    tape = machine.tape
+    assert tape is not None
+    lines = step_lines(kernel.source)
+    steps = tuple(
+        replace(step, lines={"twin": lines[step.launch, step.name]} if (step.launch, step.name) in lines else {})
+        for step in machine.steps
+    )
+    launches = tuple(
+        replace(launch.info, slots=tuple(slot.info for slot in launch.slots)) for launch in machine.launches
+    )
+    meta = Meta(
+        kernel=kernel.name,
+        title=kernel.title,
+        generator=f"flashstep {VERSION} numpy {np.__version__}",
+        problem={
+            **asdict(problem),
+            "scale": problem.effective_scale,
+            "key_mask": any(array.info.name == "key_mask" for array in machine.arrays),
+            "arrays": digest,
+        },
+        tiling=asdict(tiling),
+        values=tape.values,
+        focus=tape.focus,
+        arrays=tuple(array.info for array in machine.arrays),
+        launches=launches,
+        steps=steps,
+        captions=tuple(tape.captions),
+        sources={"twin": kernel.source.read_text("utf-8")},
+    )
+    table = columns(tape.step_rows, 7, {
+        "kind": np.uint16, "block": np.uint32, "loop0": np.uint16, "loop1": np.uint16,
+        "events": np.uint32, "caption": np.uint16, "args": np.uint32,
+    })  # fmt: skip
+    table["loop"] = np.stack([table.pop("loop0"), table.pop("loop1")], axis=1)
+    return Trace(
+        meta,
+        Events(**columns(tape.rows, len(EVENT_COLUMNS), EVENT_COLUMNS)),
+        {name: table[name] for name in STEP_COLUMNS},
+        np.frombuffer(tape.args, np.float32) if tape.args else np.empty(0, np.float32),
+        tape.pool[: tape.used],
+        outputs,
+    )
+
+
+def load(path: str | os.PathLike[str]) -> Run:
+    """Read a saved run. Raises TraceError (a ValueError) with one sentence if the file is not a sound trace."""
+    return _run(file.load(path))
+
+
+def load_bytes(data: bytes) -> Run:
+    """As `load`, from the bytes of a file."""
+    return _run(file.from_bytes(data))
+
+
+def _run(trace: Trace) -> Run:
+    asked = {k: v for k, v in trace.meta.problem.items() if k in Problem.__dataclass_fields__}
+    try:
+        problem, tiling = Problem(**asked), Tiling(**trace.meta.tiling)
+    except (TypeError, ParameterError) as error:
+        raise file.TraceError(f"The trace is damaged: it describes a problem that cannot be. {error}") from error
+    return Run(trace.meta.kernel, problem, tiling, trace.outputs, trace)
+
+
+__all__ = ["BUDGET_BYTES", "MAX_STEPS", "VERSION", "Estimate", "Run", "estimate", "load", "load_bytes", "record"]

@@ -1,0 +1,39 @@
+"""Where each step stands in a twin's source: the lines of its `with block.step(…)`.
+
+Read from the syntax tree, so the ranges cannot drift from the code that ran.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+Lines = dict[tuple[int, str], tuple[int, int]]
+
+
+@cache
+def step_lines(path: Path) -> Lines:
+    """(launch, step name) -> first and last line. Launches are numbered as they stand in the file."""
+    found: Lines = {}
+    launch = -1
+    for node in _in_order(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "launch":
+            launch += 1
+        if isinstance(node, ast.With):
+            name = _step_name(node.items[0].context_expr)
+            if name is not None:
+                found[launch, name] = (node.lineno, node.end_lineno or node.lineno)
+    return found
+
+
+def _in_order(tree: ast.AST) -> list[ast.AST]:
+    nodes = [node for node in ast.walk(tree) if hasattr(node, "lineno")]
+    return sorted(nodes, key=lambda node: (node.lineno, node.col_offset))  # type: ignore[attr-defined]
+
+
+def _step_name(call: ast.expr) -> str | None:
+    match call:
+        case ast.Call(func=ast.Attribute(attr="step"), args=[ast.Constant(value=str(name)), *_]):
+            return name
+    return None
