@@ -18,9 +18,11 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import __version__, load, record as record_run
+from .. import Trace, __version__, load
+from .. import record as record_run
 from ..kernels import registry
 from ..kernels.problem import ParameterError
+from . import serving
 from .options import Asked, takes_a_problem
 from .progress import recording_progress
 from .tables import size, table
@@ -63,19 +65,17 @@ def flashstep(
 
 @cli.command()
 def serve(
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 for any free one.", min=0, max=65535)] = 8642,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = serving.DEFAULT_HOST,
+    port: Annotated[int, typer.Option(help="The port; 0 for any free one.", min=0, max=65535)] = serving.DEFAULT_PORT,
     browser: Annotated[bool, typer.Option("--open/--no-open", help="Open a browser where there is one.")] = True,
 ) -> None:
     """Serve the pages on this machine and open a browser."""
-    from . import serving
-
     try:
         listener = serving.listen(host, port)
     except serving.CannotListen as error:
         raise Refused(str(error)) from None
     with listener, contextlib.suppress(KeyboardInterrupt):
-        serving.serve(listener, open_browser=browser)
+        serving.serve(listener, host, open_browser=browser)
 
 
 @cli.command()
@@ -157,7 +157,7 @@ def ledger(
     as_json: AsJson = False,
 ) -> None:
     """Print what the run asks of HBM, array by array: requested traffic, re-reads included."""
-    trace = trace_of(source, asked)
+    trace = trace_of(source, asked, values="none")
     try:
         entries = trace.ledger(step)
     except IndexError as error:
@@ -214,11 +214,11 @@ def registry_name(kernel: str) -> str:
     return kernel
 
 
-def trace_of(source: str, asked: Asked) -> Any:
+def trace_of(source: str, asked: Asked, values: str | None = None) -> Trace:
     """The trace of a saved run, or of one recorded now."""
     if source in registry.KERNELS:
         with recording_progress(source) as progress:
-            return record_run(source, *asked.arrays, values="none", progress=progress, **asked.parameters).trace
+            return record_run(source, *asked.arrays, values=values, progress=progress, **asked.parameters).trace
     if not Path(source).is_file():
         raise Refused(f"{source} is neither a saved run nor a kernel; the kernels are {KERNEL_NAMES}.", 2)
     if asked:
@@ -264,9 +264,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:
-        # `flashstep show … | head` is no error; Python would complain once more when it flushes at exit.
+        # Whoever read has read enough, as in `flashstep show … | head`; Python would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 1
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except Refused as error:

@@ -74,8 +74,8 @@ def has_browser() -> bool:
     return False
 
 
-def serve(listener: socket.socket, *, open_browser: bool) -> None:
-    """Serve the app on `listener` until it is stopped. Prints the address once it answers."""
+def serve(listener: socket.socket, host: str, *, open_browser: bool) -> None:
+    """Serve the app on `listener`, made for `host`, until it is stopped. Prints the address once it answers."""
     import uvicorn
 
     from .server import create_app
@@ -87,7 +87,11 @@ def serve(listener: socket.socket, *, open_browser: bool) -> None:
                 _announce(address_of(listener), open_browser)
 
     config = uvicorn.Config(
-        create_app(), log_level="warning", access_log=False, timeout_graceful_shutdown=PATIENCE_SECONDS
+        create_app(host=host),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=PATIENCE_SECONDS,
     )
     Server(config).run(sockets=[listener])
 
