@@ -1,0 +1,257 @@
+"""The JSON the page asks for: recordings, the person's arrays, sources. Every error is `{"error": a sentence}`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
+from starlette.responses import FileResponse, JSONResponse, Response
+
+from .. import record
+from ..kernels import registry
+from ..kernels.kernel import Kernel
+from ..kernels.problem import ParameterError
+from . import parameters
+from .arrayfiles import Arrays, ArraysError, read_file, read_text, settle
+from .arrays import GONE, ArrayStore
+from .jobs import Job, Jobs, Progress, QueueFull
+from .settings import Settings
+from .source import sources
+
+router = APIRouter(prefix="/api")
+MAX_FILES = 8
+# Up to here a recording takes a fraction of a second, and its own worker.
+SMALL_EVENTS = 20_000
+SMALL_BYTES = 8 * 2**20
+UNKNOWN_RECORDING = "This recording is not kept any more; ask for it again."
+NO_LIMITS = {"budget_bytes": 2**62, "max_steps": 2**62}
+IMMUTABLE = "private, max-age=31536000, immutable"
+
+
+class Services:
+    """What the handlers share: the settings, the stores and the pool."""
+
+    def __init__(self, settings: Settings, arrays: ArrayStore, jobs: Jobs) -> None:
+        self.settings = settings
+        self.arrays = arrays
+        self.jobs = jobs
+
+
+def services(request: Request) -> Services:
+    """The services of the app that answers `request`."""
+    found: Services = request.app.state.services
+    return found
+
+
+Shared = Annotated[Services, Depends(services)]
+
+
+def fault(error: Exception) -> tuple[str, str] | None:
+    """What a recording raised, as (field, sentence)."""
+    if isinstance(error, ParameterError):
+        return error.field, str(error)
+    if isinstance(error, MemoryError):
+        return "", "The recording needs more memory than there is; make it smaller."
+    return None
+
+
+def find_kernel(name: object) -> Kernel | None:
+    """The kernel of this name, or None."""
+    return registry.KERNELS.get(name) if isinstance(name, str) else None
+
+
+def unknown_kernel(name: object) -> str:
+    """The sentence for a kernel that there is not."""
+    shown = str(name)[:40]
+    return f"There is no kernel called “{shown}”; the kernels are {', '.join(registry.KERNELS)}."
+
+
+@router.post("/recordings")
+async def begin(request: Request, shared: Shared) -> Response:
+    """Ask for a recording. A small one is made before the answer; a long one is polled for, with the ticket."""
+    sent = await _json(request)
+    kernel = find_kernel(sent.get("kernel"))
+    if kernel is None:
+        return _refused({"kernel": unknown_kernel(sent.get("kernel"))}, sent)
+    parsed = await run_in_threadpool(parameters.parse, kernel, sent, shared.settings, shared.arrays.get)
+    asked, sizes = parsed.request, parsed.sizes
+    if asked is None or sizes is None:
+        return _refused(parsed.errors, sent)
+    small = sizes.events <= SMALL_EVENTS and sizes.value_bytes[asked.kept] <= SMALL_BYTES
+    try:
+        job, ticket = shared.jobs.ask(asked.name(), sizes.steps, partial(make, asked), small=small)
+    except QueueFull:
+        return JSONResponse(
+            {"error": "Other recordings are being made and the queue is full; try again in a few seconds."},
+            503,
+            {"Retry-After": "3"},
+        )
+    await shared.jobs.wait(job, shared.settings.patience_seconds)
+    if job.state == "failed" and job.at_fault:
+        return _refused({job.at_fault: job.fault}, sent)
+    estimate = {"steps": sizes.steps, "events": sizes.events, "value_bytes": sizes.value_bytes}
+    return _answer(job, {"ticket": ticket, "estimate": estimate})
+
+
+def make(asked: parameters.Request, progress: Progress) -> bytes:
+    """Record, and return the trace file's bytes. The limits were checked when it was asked for."""
+    return record(*asked.positional, **asked.named, **asked.policy(), **NO_LIMITS, progress=progress).to_bytes()
+
+
+@router.get("/recordings/{name}")
+def look(name: str, shared: Shared) -> Response:
+    """How far a recording is."""
+    job = shared.jobs.find(name)
+    return _error(404, UNKNOWN_RECORDING) if job is None else _answer(job)
+
+
+@router.delete("/recordings/{name}")
+async def leave(name: str, shared: Shared, ticket: str | None = None) -> Response:
+    """Wait no longer for a recording; it stops when nobody else waits for it."""
+    job = shared.jobs.leave(name, ticket)
+    if job is None:
+        job = shared.jobs.find(name)
+    return _error(404, UNKNOWN_RECORDING) if job is None else _answer(job)
+
+
+@router.get("/recordings/{name}/trace")
+def trace(name: str, request: Request, shared: Shared) -> Response:
+    """The trace file. It never changes under this address."""
+    kept = shared.jobs.store.get(name)
+    if kept is None:
+        return _error(404, UNKNOWN_RECORDING)
+    etag = f'"{name}"'
+    headers = {"ETag": etag, "Cache-Control": IMMUTABLE}
+    if etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    if isinstance(kept, Path):
+        return FileResponse(kept, headers=headers, media_type="application/octet-stream")
+    return Response(kept, headers=headers, media_type="application/octet-stream")
+
+
+def _answer(job: Job, more: dict[str, Any] | None = None) -> Response:
+    body: dict[str, Any] = {
+        "id": job.id,
+        "state": job.state,
+        "done": job.done,
+        "total": job.total,
+        "trace": f"/api/recordings/{job.id}/trace",
+        **(more or {}),
+    }
+    if job.fault:
+        body["error"] = job.fault
+        if job.at_fault:
+            body["errors"] = {job.at_fault: job.fault}
+    return JSONResponse(body)
+
+
+def _refused(errors: dict[str, str], sent: dict[str, Any]) -> Response:
+    values = {key: value for key, value in sent.items() if isinstance(value, str | int | bool) or value is None}
+    return JSONResponse({"error": next(iter(errors.values())), "errors": errors, "values": values}, 422)
+
+
+def _error(status: int, sentence: str) -> Response:
+    return JSONResponse({"error": sentence}, status)
+
+
+async def _json(request: Request) -> dict[str, Any]:
+    try:
+        sent = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise HTTPException(400, "The body should be a JSON object, such as {\"kernel\": \"flash-attention-2\"}.") from None
+    if not isinstance(sent, dict):
+        raise HTTPException(400, "The body should be a JSON object, such as {\"kernel\": \"flash-attention-2\"}.")
+    return sent
+
+
+@router.post("/arrays")
+async def keep_arrays(request: Request, shared: Shared) -> Response:
+    """Keep a person's arrays: multipart files (.npy, .npz, .safetensors, .csv) and a `text` field, or a plain text."""
+    limit = shared.settings.upload_bytes
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    files: list[tuple[str, bytes]] = []
+    if kind == "multipart/form-data":
+        try:
+            async with request.form(max_files=MAX_FILES, max_fields=4, max_part_size=limit) as form:
+                for key, part in form.multi_items():
+                    if isinstance(part, UploadFile):
+                        if part.filename:
+                            files.append((part.filename, await part.read()))
+                    elif key == "text" and part.strip():
+                        files.append(("pasted.txt", part.encode()))
+        except (MultiPartException, HTTPException) as error:
+            if isinstance(error, HTTPException) and error.status_code == 413:
+                raise
+            return _error(400, f"Send at most {MAX_FILES} files, as a form does with enctype multipart/form-data.")
+    elif kind == "text/plain":
+        files.append(("pasted.txt", await request.body()))
+    else:
+        return _error(415, "Send files as multipart/form-data, or numbers as text/plain.")
+    try:
+        settled = await run_in_threadpool(_read, files, limit)
+        name = await run_in_threadpool(shared.arrays.put, settled)
+    except ArraysError as error:
+        return JSONResponse({"error": str(error), "errors": {"arrays": str(error)}}, 422)
+    fits = await run_in_threadpool(_fits, name, shared)
+    return JSONResponse({"arrays": name, "shapes": settled.shapes, "notes": settled.notes, "fits": fits})
+
+
+def _read(files: list[tuple[str, bytes]], limit: int) -> Arrays:
+    if not files:
+        raise ArraysError("Choose a file or paste numbers.")
+    found: dict[str, Any] = {}
+    for file, data in files:
+        arrays = read_text(_decode(data)) if file == "pasted.txt" else read_file(file, data, limit)
+        for name, array in arrays.items():
+            if name in found:
+                raise ArraysError(f"{name} comes twice; send it once.")
+            found[name] = array
+    return settle(found)
+
+
+def _decode(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ArraysError("The text is not UTF-8; paste plain numbers.") from None
+
+
+def _fits(name: str, shared: Services) -> dict[str, bool | str]:
+    """For each kernel, whether these arrays can be recorded with its defaults, or the sentence that says why not."""
+    fits: dict[str, bool | str] = {}
+    for kernel in registry.KERNELS.values():
+        parsed = parameters.parse(kernel, {"arrays": name}, shared.settings, shared.arrays.get)
+        fits[kernel.name] = next(iter(parsed.errors.values())) if parsed.errors else True
+    return fits
+
+
+@router.get("/arrays/{name}")
+def look_at_arrays(name: str, shared: Shared) -> Response:
+    """The shapes of kept arrays, or a plain word that they are gone."""
+    found = shared.arrays.get(name)
+    if found is None:
+        return _error(404, GONE)
+    return JSONResponse({"arrays": name, "shapes": Arrays(found).shapes, "fits": _fits(name, shared)})
+
+
+@router.get("/source/{kernel}")
+def source(kernel: str, request: Request) -> Response:
+    """A kernel's highlighted sources."""
+    found = find_kernel(kernel)
+    if found is None:
+        return _error(404, unknown_kernel(kernel))
+    body = json.dumps(sources(found.twin_source)).encode()
+    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    if etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers={"ETag": etag})
+    return Response(body, headers={"ETag": etag}, media_type="application/json")
+
+

@@ -1,0 +1,67 @@
+"""Files that are written whole or not at all, in directories that only their owner may read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from pathlib import Path
+
+TEMPORARY = ".part-"
+ABANDONED_SECONDS = 3600.0
+
+
+def private_directory(path: Path) -> Path:
+    """Make `path` (and its parents) for its owner alone; return it. Raises `OSError` when that cannot be."""
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if os.name == "posix":
+        path.chmod(0o700)  # mkdir's mode is cut by the umask and leaves an existing directory as it is
+    return path
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write `data` to `path` so that a reader, or a crash at any moment, meets all of it or nothing of it."""
+    descriptor, name = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)  # mkstemp gives mode 0600
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def remove_abandoned(directory: Path) -> None:
+    """Remove what a killed process left half-written. Young ones stay: another server may be writing them."""
+    for path in directory.glob(TEMPORARY + "*"):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
+                path.unlink()
+
+
+def keep_newest(directory: Path, pattern: str, *, count: int, total: int, age: float = float("inf")) -> None:
+    """Remove the longest unused files of `directory` until `count`, `total` bytes and `age` seconds hold."""
+    entries: list[tuple[float, int, Path]] = []
+    for path in directory.glob(pattern):
+        with contextlib.suppress(OSError):  # another process may have removed it meanwhile
+            status = path.stat()
+            entries.append((status.st_mtime, status.st_size, path))
+    entries.sort(key=lambda entry: entry[0], reverse=True)
+    used = 0
+    now = time.time()
+    for index, (modified, length, path) in enumerate(entries):
+        used += length
+        if index >= count or used > total or now - modified > age:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            used -= length
+
+
+def touch(path: Path) -> None:
+    """Mark `path` as used now."""
+    with contextlib.suppress(OSError):
+        os.utime(path)

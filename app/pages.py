@@ -1,0 +1,98 @@
+"""The pages: home, a kernel's explorer, and what is shown when something is not there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, Response
+
+from ..kernels import registry
+from ..kernels.inputs import PRESETS
+from ..kernels.kernel import Kernel
+from . import assets, parameters
+from .api import Shared, find_kernel, unknown_kernel
+from .fields import Field, fields
+
+router = APIRouter()
+templates = Environment(
+    loader=FileSystemLoader(assets.TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+    lstrip_blocks=True,
+)  # fmt: skip
+# What a link may hold besides parameters, and the form hands on.
+KEPT = ("order", "theme")
+
+
+def render(name: str, status: int = 200, **context: Any) -> HTMLResponse:
+    """A page from its template; every page knows the kernels for its header."""
+    html = templates.get_template(name).render(kernels=list(registry.KERNELS.values()), **context)
+    return HTMLResponse(html, status)
+
+
+@router.get("/")
+async def home(shared: Shared) -> Response:
+    """The kernels in teaching order, each with what its twin did on the textbook's sizes."""
+    from .figures import figures
+
+    return render("home.html", figures=await run_in_threadpool(figures), current=None)
+
+
+@router.get("/explore/{name}")
+async def explore(name: str, request: Request, shared: Shared) -> Response:
+    """The player of one kernel, with its parameters as a form."""
+    kernel = find_kernel(name)
+    if kernel is None:
+        return error_page(404, "There is no such kernel", unknown_kernel(name))
+    query = dict(request.query_params)
+    parsed = await run_in_threadpool(parameters.parse, kernel, query, shared.settings, shared.arrays.get)
+    form = fields(kernel, parsed)
+    return render(
+        "explore.html",
+        422 if parsed.errors else 200,
+        kernel=kernel,
+        current=kernel.name,
+        form=form,
+        arrays=_arrays(parsed),
+        kept={name: query[name] for name in KEPT if name in query},
+        bare=f"/explore/{kernel.name}",
+        errors=parsed.errors,
+        embedded=_embedded(kernel, parsed, form),
+        modules=assets.modules("player/main.js"),
+    )
+
+
+def error_page(status: int, title: str, sentence: str) -> HTMLResponse:
+    """A page that says what is wrong and leads on."""
+    return render("error.html", status, title=title, sentence=sentence, current=None)
+
+
+def _arrays(parsed: parameters.Parsed) -> dict[str, Any] | None:
+    """The person's arrays as the form shows them; None when there are none."""
+    name = parsed.texts.get("arrays", "")
+    if not name:
+        return None
+    given = parsed.request.given if parsed.request else {}
+    shapes = "  ".join(f"{key} {'×'.join(map(str, array.shape))}" for key, array in given.items())
+    return {"name": name, "shapes": shapes, "error": parsed.errors.get("arrays")}
+
+
+def _embedded(kernel: Kernel, parsed: parameters.Parsed, form: list[Field]) -> dict[str, Any]:
+    """The page's data for the player and the form: JSON, not code."""
+    request = parsed.request
+    return {
+        "kernel": kernel.name,
+        "title": kernel.title,
+        "idea": kernel.idea,
+        "request": request.body() if request else None,
+        "parameters": {key: value for key, value in request.body().items() if key != "kernel"} if request else {},
+        "errors": parsed.errors,
+        "presets": {
+            preset: {
+                "about": PRESETS[preset],
+                "defaults": {key: parameters.as_text(value) for key, value in kernel.defaults(preset).items()},
+            }
+            for preset in kernel.presets
+        },
+    }

@@ -1,0 +1,152 @@
+"""The web app: `create_app(settings)` builds it, `serve` runs it on this machine.
+
+Nothing that a visitor sends is run as code, and no page asks for anything outside this origin.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+import threading
+import webbrowser
+from collections.abc import AsyncIterator
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from . import api, assets, pages
+from .arrays import ArrayStore
+from .jobs import Jobs, RecordingStore
+from .middleware import HEADERS, BodyLimit, Compress, HostCheck, SecurityHeaders
+from .settings import Settings
+
+BODY_BYTES = 64 * 1024
+TITLES = {404: "There is nothing here", 405: "That cannot be done here", 413: "That is too large"}
+
+
+def create_app(settings: Settings | None = None, host: str = "127.0.0.1") -> FastAPI:
+    """The app, listening as `host` (which its Host check then accepts). Settings default to the environment's."""
+    settings = settings or Settings()
+    jobs = Jobs(settings, RecordingStore(settings), api.fault)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        jobs.close()
+
+    app = FastAPI(
+        title="Flashstep",
+        docs_url=None,  # its pages load scripts from elsewhere
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        lifespan=lifespan,
+        middleware=[
+            Middleware(SecurityHeaders),
+            Middleware(HostCheck, host=host, allowed=settings.allowed_hosts),
+            Middleware(
+                BodyLimit,
+                default=BODY_BYTES,
+                # Room for a form's own lines around files of the allowed size.
+                larger={"/api/arrays": settings.upload_bytes + BODY_BYTES},
+            ),
+            Middleware(Compress, minimum_size=1024, compresslevel=5),
+        ],
+    )
+    app.state.services = api.Services(settings, ArrayStore(settings), jobs)
+    app.include_router(api.router)
+    app.include_router(pages.router, include_in_schema=False)
+    app.mount("/static", StaticFiles(directory=assets.STATIC), name="static")
+    app.add_api_route("/favicon.ico", _favicon, include_in_schema=False)
+    app.add_exception_handler(HTTPException, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _failed)
+    return app
+
+
+def _favicon() -> Response:
+    return FileResponse(assets.STATIC / "favicon.svg", media_type="image/svg+xml")
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """A refusal: JSON under /api/, a page elsewhere."""
+    assert isinstance(error, HTTPException)
+    sentence = error.detail
+    if error.status_code == 404 and sentence == "Not Found":
+        sentence = f"There is nothing at {request.url.path[:80]}; the kernels are listed on the first page."
+    elif error.status_code == 405:
+        sentence = f"{request.method} does nothing at {request.url.path[:80]}."
+    if request.url.path.startswith("/api/"):
+        return JSONResponse({"error": sentence}, error.status_code, error.headers)
+    return pages.error_page(error.status_code, TITLES.get(error.status_code, "That did not work"), sentence)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": "The address or its query holds something that is not understood."}, 422)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """An unforeseen failure. Starlette logs the traceback; a visitor sees none of it."""
+    sentence = "Flashstep failed at this; the terminal it runs in says why."
+    if request.url.path.startswith("/api/"):
+        response: Response = JSONResponse({"error": sentence}, 500)
+    else:
+        response = pages.error_page(500, "Something broke", sentence)
+    # This handler stands outside the middlewares, which therefore do not see its answer.
+    response.headers.update(HEADERS)
+    return response
+
+
+def address(host: str, port: int) -> str:
+    """The address to open for a server that listens on `host` and `port`."""
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(host, host)
+    if ":" in shown and not shown.startswith("["):
+        shown = f"[{shown}]"
+    return f"http://{shown}:{port}/"
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises `OSError` whose text says what is wrong, when the port or address is not to be had."""
+    try:
+        family, _, _, _, place = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM,
+                                                    flags=socket.AI_PASSIVE)[0]  # fmt: skip
+    except (socket.gaierror, OverflowError):
+        raise OSError(f"There is no address called {host} on this machine; take --host 127.0.0.1.") from None
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):  # Windows would otherwise share a busy port
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+        else:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place)
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        if error.errno in (errno.EADDRINUSE, errno.EACCES, getattr(errno, "WSAEADDRINUSE", errno.EADDRINUSE)):
+            raise OSError(
+                f"Port {port} on {host} is taken or not allowed; choose another with --port, or any with --port 0."
+            ) from None
+        raise OSError(f"Cannot listen on {host}, port {port}: {error.strerror}.") from None
+    return listening
+
+
+def serve(host: str = "127.0.0.1", port: int = 8000, open_browser: bool = True) -> None:
+    """Serve until interrupted, printing the address, and open a browser where there is one.
+
+    Raises `OSError` with one sentence when the port is busy or the address is not this machine's.
+    """
+    import uvicorn
+
+    listening = listen(host, port)
+    url = address(host, listening.getsockname()[1])
+    app = create_app(host=host)
+    config = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=2)
+    print(f"Flashstep is at {url}  (Ctrl+C stops it)", flush=True)
+    if open_browser:
+        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listening])

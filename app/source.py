@@ -1,0 +1,36 @@
+"""A kernel's sources as highlighted HTML, one element a line, made once."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexer import Lexer
+from pygments.lexers.c_like import CudaLexer
+from pygments.lexers.python import PythonLexer
+
+
+def sources(twin: Path) -> dict[str, Any]:
+    """The twin, and the CUDA kernel beside it when there is one: `{"twin": {html, lines}, "cuda": … | None}`.
+
+    Each line is `<span class="line" id="twin-12">`; colours are base.css's.
+    """
+    cuda = twin.with_name("kernel.cu")
+    return {
+        "twin": _highlighted(twin, "twin", twin.stat().st_mtime_ns),
+        "cuda": _highlighted(cuda, "cuda", cuda.stat().st_mtime_ns) if cuda.is_file() else None,
+    }
+
+
+@cache
+def _highlighted(path: Path, prefix: str, changed: int) -> dict[str, Any]:
+    text = path.read_text(encoding="utf-8")
+    # Leading blank lines are kept, so that line numbers are the file's.
+    options = {"stripnl": False, "ensurenl": True}
+    lexer: Lexer = CudaLexer(**options) if path.suffix == ".cu" else PythonLexer(**options)
+    html = highlight(text, lexer, HtmlFormatter(nowrap=True, linespans=prefix))
+    html = html.replace(f'<span id="{prefix}-', f'<span class="line" id="{prefix}-')
+    return {"html": html, "lines": len(text.splitlines())}
