@@ -31,6 +31,7 @@ def _highlighted(path: Path, prefix: str, changed: int) -> dict[str, Any]:
     # Leading blank lines are kept, so that line numbers are the file's.
     options = {"stripnl": False, "ensurenl": True}
     lexer: Lexer = CudaLexer(**options) if path.suffix == ".cu" else PythonLexer(**options)
-    html = highlight(text, lexer, HtmlFormatter(nowrap=True, linespans=prefix))
-    html = html.replace(f'<span id="{prefix}-', f'<span class="line" id="{prefix}-')
-    return {"html": html, "lines": len(text.splitlines())}
+    # With nowrap Pygments closes every element at the end of its line (and leaves `linespans` out).
+    rows = highlight(text, lexer, HtmlFormatter(nowrap=True)).removesuffix("\n").split("\n")
+    html = "\n".join(f'<span class="line" id="{prefix}-{n}">{row}</span>' for n, row in enumerate(rows, 1))
+    return {"html": html, "lines": len(rows)}
