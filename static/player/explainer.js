@@ -54,7 +54,7 @@ export function createExplainer(host, { trace, replay, select, goTo, hop, mark }
       el("p", { class: "explanation-place", text: found.place }),
       el("p", { class: formula ? "formula-title" : "explanation-title" }, ...written(found, found.titlePieces)),
       el("div", { class: "formula" },
-        ...found.lines.map((line) => el("div", { class: `formula-line ${line.role}` }, ...written(found, line.pieces)))),
+        ...found.lines.map((pieces, i) => el("div", { class: `formula-line ${found.roles[i]}` }, ...written(found, pieces)))),
       ...found.notes.map((text) => el("p", { class: "explanation-note", text })),
     ];
   }

@@ -43,8 +43,8 @@ function layout() {
   };
   host.replaceChildren(el("div", { class: "player" },
     foldable(parts.steps, "Steps"),
-    el("div", { class: "stage" }, parts.order, parts.figure, parts.explain, parts.caption, parts.controls),
-    el("div", { class: "panels" }, foldable(parts.tabs, "Source and carries"), foldable(parts.ledger, "Requested traffic"))));
+    el("div", { class: "stage" }, parts.order, parts.figure, parts.caption, parts.controls),
+    el("div", { class: "panels" }, foldable(parts.tabs, "Source and carries"), parts.explain, foldable(parts.ledger, "Requested traffic"))));
   return parts;
 }
 
@@ -72,16 +72,24 @@ async function start() {
   const waiting = el("div", { class: "waiting" });
   host.replaceChildren(waiting);
   const view = progressView(waiting, { onCancel: () => stop.abort() });
+  let trace;
   try {
     const { buffer } = await record(explore.request, { signal: stop.signal, onProgress: view.update });
     performance.mark("flashstep:recorded");
-    open(parse(buffer));
+    trace = parse(buffer);
   } catch (error) {
     if (stop.signal.aborted) fail("The recording was cancelled; nothing was kept.");
-    else if (error instanceof RecordingError) fail([error.message, ...Object.values(error.fields)].filter(Boolean).join(" "));
+    else if (error instanceof RecordingError) fail(sentences(error));
     else if (error instanceof TypeError) fail("The server does not answer. Is flashstep still running?");
     else fail(error.message);
+    return;
   }
+  open(trace);
+}
+
+/** A refusal's own words, and those of the fields at fault where it does not repeat them. */
+function sentences({ message, fields }) {
+  return [message, ...Object.values(fields).filter((text) => !message.includes(text))].join(" ");
 }
 
 function open(trace) {
@@ -141,7 +149,7 @@ function open(trace) {
   const help = createHelp(host);
   const address = url.followState(state, { restore: (found) => state.set({ ...placed(found), playing: false }, "restore") });
   const steps = createStepList(parts.steps, { trace, goTo, floated: (is) => host.firstElementChild.classList.toggle("steps-floating", is) });
-  const orderSwitch = createOrderSwitch(parts.order, choose);
+  const orderSwitch = createOrderSwitch(parts.order, explore.idea ?? "", choose);
   const figure = createFigure(parts.figure, { trace, replay });
   const explainer = createExplainer(parts.explain, { trace, replay, select, goTo, mark: (cells) => figure.mark(cells),
     hop: ({ cell, step, block }) => {
@@ -205,8 +213,8 @@ function open(trace) {
     if (now.playing) timer = setTimeout(tick, STEP_MS / now.speed);
   });
   listen(actions);
-  // Whoever copies the address finds it up to date: this hears the click before the button does.
-  document.addEventListener("click", address.flush, { capture: true });
+  // Whoever copies the address, or records anew from it, finds it up to date.
+  for (const type of ["linkwanted", "click", "submit"]) document.addEventListener(type, address.flush, { capture: true });
 
   const source = fetch(`/api/source/${encodeURIComponent(trace.meta.kernel)}`).then((r) => (r.ok ? r.json() : null), () => null);
   show(state.get(), null);

@@ -23,21 +23,26 @@ export function orderSentence(order, blocks, sms = SMS) {
     : `As on a GPU with ${sms} SMs: ${sms} of the ${count} blocks run, the others wait for a free SM.`;
 }
 
-/** @param {(order: "serial"|"together") => void} choose */
-export function createOrderSwitch(host, choose) {
+/**
+ * @param {HTMLElement} host
+ * @param {string} idea what this kernel shows, in one sentence
+ * @param {(order: "serial"|"together") => void} choose
+ */
+export function createOrderSwitch(host, idea, choose) {
   // Two buttons rather than radio buttons: the arrow keys go on stepping after a click.
   const options = [["serial", "one after another"], ["together", "together"]].map(([value, text]) =>
     el("button", { class: "segment", type: "button", "data-order": value, text,
       on: { click: () => choose(/** @type {any} */ (value)) } }));
-  const sentence = el("p", { class: "order-sentence" });
-  host.append(
-    el("div", { class: "segments", role: "group", "aria-label": "Blocks are shown" },
-      el("span", { class: "segments-title", text: "Blocks" }), ...options),
-    sentence);
+  // The figure says it in sight beside the grid; here it is the switch's tooltip and description.
+  const sentence = el("p", { class: "visually-hidden order-sentence", id: "order-sentence" });
+  const group = el("div", { class: "segments", role: "group", "aria-label": "Blocks are shown", "aria-describedby": "order-sentence" },
+    el("span", { class: "segments-title", text: "Blocks" }), ...options);
+  host.append(group, sentence, el("p", { class: "idea", text: idea }));
   return {
     show(order, blocks) {
       for (const option of options) setAttribute(option, "aria-pressed", String(option.dataset.order === order));
       setText(sentence, orderSentence(order, blocks));
+      setAttribute(group, "title", sentence.textContent);
     },
   };
 }

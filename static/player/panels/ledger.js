@@ -2,6 +2,7 @@
 
 import { soFar, totals } from "../ledger.js";
 import { el, setText } from "../dom.js";
+import { hueOf } from "../figure/palette.js";
 
 /** Exact while it is short; three figures and a letter beyond, with the exact number in the title. */
 export function short(n) {
@@ -14,11 +15,8 @@ export function short(n) {
 
 const COUNTS = ["transfers", "elements", "bytes"];
 
-/** The hue of an array's name: Q, K, V, S and P, m, l, O have their own. */
-export function hue(name) {
-  const letter = { Q: "q", K: "k", V: "v", S: "s", P: "s", m: "m", l: "l", O: "o", X: "x", Y: "o", lse: "l", alpha: "alpha" };
-  return `var(--${letter[name] ?? letter[name.split("_")[0]] ?? letter[name[0]] ?? "ink-2"})`;
-}
+/** The colour of an array's or a slot's name, as in the figure. */
+export const hue = (name) => `var(--${hueOf(name)})`;
 
 /**
  * @param {HTMLElement} host

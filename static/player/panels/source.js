@@ -84,17 +84,32 @@ function createListing(host, { trace, name, html, text, goTo, where }) {
       lit = range ? lines.slice(range[0] - 1, range[1]) : [];
       lit.forEach((line, i) => line.classList.add("lit", ...(i === 0 ? ["lit-first"] : []), ...(i === lit.length - 1 ? ["lit-last"] : [])));
       shownKind = visible ? kind : -1; // a hidden listing has no place to scroll to: do it when it shows
-      if (visible && lit.length) bringIntoView(host, lit[0], lit[lit.length - 1]);
+      if (visible && lit.length) bringIntoView(host, lit);
     },
     refresh: () => { shownKind = -1; },
   };
 }
 
-/** Scroll so that first … last stand in sight, a third from the top when they have to move. */
-function bringIntoView(scroller, first, last) {
+/** The width of a character of the listing. */
+function character(scroller) {
+  const probe = el("span", { class: "code", text: "0".repeat(20), style: { position: "absolute", padding: "0", "min-width": "0" } });
+  scroller.append(probe);
+  const width = probe.getBoundingClientRect().width / 20;
+  probe.remove();
+  return width;
+}
+
+/** Scroll so that these lines stand in sight, a quarter from the top when they have to move. */
+function bringIntoView(scroller, lines) {
+  const texts = lines.map((line) => line.textContent);
+  const first = lines[0];
+  const last = lines[lines.length - 1];
   const top = first.offsetTop;
   const bottom = last.offsetTop + last.offsetHeight;
   const height = scroller.clientHeight;
+  // Deep inside the loops the indentation alone would fill a narrow panel.
+  const indent = Math.min(...texts.map((text) => (text.trim() ? text.length - text.trimStart().length : Infinity)));
+  scroller.scrollLeft = Number.isFinite(indent) ? Math.max(0, indent - 2) * character(scroller) : 0;
   if (top >= scroller.scrollTop + 8 && bottom <= scroller.scrollTop + height - 8) return;
   const spare = height - (bottom - top);
   scroller.scrollTop = spare > 0 ? top - Math.min(spare / 2, height / 4) : top - 8;
