@@ -107,7 +107,7 @@ function explainSlot(at, step, cell, node) {
     const name = symbolOf(node.name);
     const known = base.value === null ? [] : [{ role: /** @type {const} */ ('result'), pieces: [{ text: `= ${number(base.value)}` }] }];
     const title = base.value === null ? `${name} is set to its first value` : `${name} starts at ${number(base.value)}`;
-    return unkept({ ...base, status: 'formula', ...sentence(`${title}: nothing was summed before.`), lines: known, computed: base.value }, at);
+    return unkept({ ...base, status: 'formula', ...sentence(`${title}: this block has seen nothing yet.`), lines: known, computed: base.value }, at);
   }
   return unkept({ ...base, status: 'formula', ...sentence(`${state.label} was computed in this step.`) }, at);
 }
@@ -222,7 +222,7 @@ class Scope {
     this.mask = mask;
     /** @type {Operand[]} */ this.operands = [];
     /** @type {string[]} */ this.notes = [];
-    /** @type {{title: Piece[], expand: NonNullable<Item['expand']>, value: number|null}[]} */ this.parts = [];
+    /** @type {{title: Piece[], expand: Item['expand']|null, value: number|null}[]} */ this.parts = [];
     this.hidden = false;
     this.lost = false;
     this.seen = new Map();
@@ -400,10 +400,19 @@ class Scope {
     if (why === 'causal' || why === 'mask') {
       this.hidden = true;
       this.notes.push(hiddenText(trace, why, mask.query + row, mask.key + col));
+      if (why === 'mask') this.blame(mask.batch, mask.key + col);
       return atom(-Infinity, [{ text: number(-Infinity) }], ['call', 'max', ['list']]);
     }
     if (why === 'unkept') this.lost = true;
     return this.read(inner);
+  }
+
+  /** The element of the key mask that hides a key, to link to. */
+  blame(batch, key) {
+    const { trace } = this;
+    const cell = { node: trace.mask.id, plane: batch, row: key, col: 0 };
+    const operand = this.remember(operandOf(this, cell, 0, 'new', -1));
+    this.parts.push({ title: [{ text: `${this.operands[operand].name} = ` }, { text: '0', operand }], expand: null, value: 0 });
   }
 
   /** Functions of single values, with their answers where infinities meet. */
@@ -481,7 +490,9 @@ function computed(base, scope, formula, name) {
   if (shown !== null && single.value !== null && number(shown) !== number(single.value)) {
     lines[lines.length - 1].pieces.push({ text: ` ≈ ${number(shown)} in float32` });
   }
-  for (const { title, expand: part, value } of scope.parts) lines.push(...spell(title, part, value, true));
+  for (const { title, expand: part, value } of scope.parts) {
+    lines.push(...(part ? spell(title, part, value, true) : [{ role: /** @type {const} */ ('part'), pieces: title }]));
+  }
   const right = symbol(scope, formula);
   const titlePieces = scope.hidden ? [...name, { text: ' is hidden: −∞' }] : [...name, { text: ' = ' }, ...right.pieces];
   const lost = base.value === null || scope.lost;
@@ -629,6 +640,7 @@ function operandOf({ trace }, cell, value, when, step, symbolPieces = null) {
 const MEANING = {
   Q: ['query', 'feature'], O: ['query', 'feature'], K: ['key', 'feature'], V: ['key', 'feature'],
   S: ['query', 'key'], P: ['query', 'key'], lse: ['query', null], l: ['query', null], m: ['query', null],
+  O_partial: ['split', 'feature'], m_partial: ['split', null], l_partial: ['split', null], key_mask: ['key', null],
 };
 
 function meaning(array, row, col) {

@@ -97,11 +97,6 @@ function order(name, trace, length, starts) {
     return active.reverse();
   };
 
-  const blockOf = (step) => {
-    const { launch, block } = trace.step(step);
-    return trace.blockIndex(launch, block);
-  };
-
   return {
     name,
     length,
@@ -121,7 +116,7 @@ function order(name, trace, length, starts) {
     progress: (launch, block, position) => progressOf(base[launch] + block, position),
     positionOf(step) {
       if (step <= 0) return 0;
-      const b = blockOf(step);
+      const b = trace.blockOfStep[step];
       return starts[b] + step - first[b];
     },
     stepAt(position, prefer = null) {

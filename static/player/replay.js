@@ -217,11 +217,13 @@ export class Replay {
     const steps = this.#storeSteps, stores = this.#stores;
     let from = start[tile], to = start[tile + 1];
     if (from === to) return -1;
+    if (to - from === 1 && before === Infinity) return order.positionOf(steps[from]) <= position ? stores[from] : -1;
     const reached = (n) => {
       const at = order.positionOf(steps[n]);
       return at < position || (at === position && stores[n] < before);
     };
-    if (order.name === 'serial' || sameBlock(this.trace, steps[from], steps[to - 1])) {
+    const { blockOfStep } = this.trace;
+    if (order.name === 'serial' || blockOfStep[steps[from]] === blockOfStep[steps[to - 1]]) {
       // One block's stores come in the same sequence in every order.
       while (from < to) {
         const middle = (from + to) >> 1;
@@ -290,9 +292,4 @@ export class Replay {
     const box = this.trace.box(array, tile);
     return values ? values[(row - box.row) * cols + col - box.col] : null;
   }
-}
-
-function sameBlock(trace, a, b) {
-  const kinds = trace.columns['steps.kind'], blocks = trace.columns['steps.block'], { steps } = trace.meta;
-  return blocks[a] === blocks[b] && steps[kinds[a]].launch === steps[kinds[b]].launch;
 }

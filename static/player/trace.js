@@ -121,6 +121,8 @@ const COLUMNS = {
   values: [Float32Array, 'F32'],
 };
 const ITEM_BYTES = { float32: 4, bool: 1 };
+const MOST_TILES = 2 ** 24; // of an array: a few numbers are kept for each
+const MOST_NESTED = 32; // calls within calls in a formula
 
 /** The first sentence that is true ends the reading: everything after may rely on everything before. */
 function refuse(sentence) {
@@ -274,17 +276,27 @@ export class Trace {
     }
     /** First step of every block, launch after launch; one more at the end. */
     this.blockFirst = new Uint32Array(count + 1);
-    const captions = columns['steps.caption'];
-    let current = -1;
+    /** Which of all blocks a step belongs to; nothing for the start. */
+    this.blockOfStep = new Uint32Array(stepCount);
+    const captions = columns['steps.caption'], spoken = meta.captions.length;
+    // Sentences are made only when they are needed: this loop runs once a step.
+    const damaged = (t, what) => refuse(`The trace is damaged: step ${t} ${what}.`);
+    const loop = columns['steps.loop'], depths = meta.steps.map((step) => step.loops.length);
     for (let t = 0; t < stepCount; t++) {
-      demand(captions[t] < meta.captions.length, `The trace is damaged: step ${t} has a caption that is not listed.`);
-      if (t === 0) continue;
-      const launch = kinds[t] < launchOf.length ? launchOf[kinds[t]] : -1;
-      demand(launch >= 0, `The trace is damaged: step ${t} belongs to no launch.`);
-      demand(blocks[t] < this.launches[launch].blocks, `The trace is damaged: step ${t} belongs to a block outside its grid.`);
+      if (kinds[t] >= launchOf.length) damaged(t, 'is of no known kind');
+      if (captions[t] >= spoken) damaged(t, 'has a caption that is not listed');
+      const depth = loop[2 * t] === NONE ? 0 : loop[2 * t + 1] === NONE ? 1 : 2;
+      if (depth !== depths[kinds[t]] || (depth === 0 && loop[2 * t + 1] !== NONE)) damaged(t, 'has not the loops of its kind');
+    }
+    let current = -1;
+    for (let t = 1; t < stepCount; t++) {
+      const launch = launchOf[kinds[t]];
+      if (launch < 0) damaged(t, 'belongs to no launch');
+      if (blocks[t] >= this.launches[launch].blocks) damaged(t, 'belongs to a block outside its grid');
       const block = this.blockBase[launch] + blocks[t];
+      this.blockOfStep[t] = block;
       if (block === current) continue;
-      demand(block === current + 1, `The trace is damaged: step ${t} is out of order.`);
+      if (block !== current + 1) damaged(t, 'is out of order');
       this.blockFirst[block] = t;
       current = block;
     }
@@ -510,7 +522,7 @@ function arrayNode(array, id) {
 function ascending(ends, last, what) {
   let before = 0;
   for (let t = 0; t < ends.length; t++) {
-    demand(ends[t] >= before, `The trace is damaged: the ${what} of step ${t} end before they begin.`);
+    if (ends[t] < before) refuse(`The trace is damaged: the ${what} of step ${t} end before they begin.`);
     before = ends[t];
   }
   demand(before === last, `The trace is damaged: its steps hold ${before} ${what}, and there are ${last}.`);
@@ -548,24 +560,30 @@ function checkArray(array, damaged) {
   demand(isCount(array.rows) && isCount(array.cols), `${where}has no shape.`);
   demand(array.batch * array.heads * array.rows * array.cols < 2 ** 40, `${where}claims to be too large.`);
   demand(array.initial === -1 || isCount(array.initial), `${where}has no place for its first contents.`);
+  demand(array.filled === null || array.filled === undefined || typeof array.filled === 'string', `${where}is filled with no text.`);
   for (const [key, end] of [['row_edges', array.rows], ['col_edges', array.cols]]) {
     const edges = array[key];
     const runs = Array.isArray(edges) && edges.length > 0 && edges.every((edge) => isCount(edge));
     demand(runs && edges[0] === 0 && edges[edges.length - 1] === end, `${where}has ${key} that do not run from 0 to ${end}.`);
     demand(edges.every((edge, n) => n === 0 || edge > edges[n - 1]), `${where}has ${key} that do not ascend.`);
   }
+  const tiles = array.batch * array.heads * (array.row_edges.length - 1) * (array.col_edges.length - 1);
+  demand(tiles <= MOST_TILES || array.space === 'virtual', `${where}has ${tiles} tiles, more than a page can index.`);
 }
 
 function checkLaunch(launch, damaged) {
   demand(isObject(launch) && typeof launch.name === 'string', `${damaged}a launch has no name.`);
   const where = `${damaged}launch ${launch.name} `;
-  const grid = Array.isArray(launch.grid) && launch.grid.every((axis) => isObject(axis) && isCount(axis.size));
+  demand(typeof launch.title === 'string', `${where}has no title.`);
+  const axes = Array.isArray(launch.grid) && launch.grid.length > 0;
+  const grid = axes && launch.grid.every((axis) => isObject(axis) && isCount(axis.size) && typeof axis.axis === 'string');
   demand(grid, `${where}has no grid.`);
   demand(launch.grid.reduce((product, axis) => product * axis.size, 1) < 2 ** 31, `${where}has too many blocks.`);
   demand(Array.isArray(launch.slots), `${where}lists no slots.`);
   for (const slot of launch.slots) {
     demand(isObject(slot) && typeof slot.name === 'string', `${where}has a slot without a name.`);
-    demand(isCount(slot.rows) && isCount(slot.cols), `${where}has a slot ${slot.name} without a shape.`);
+    const shaped = isCount(slot.rows) && isCount(slot.cols) && slot.rows <= NONE && slot.cols <= NONE;
+    demand(shaped, `${where}has a slot ${slot.name} without a shape.`);
     demand(isCount(slot.offset), `${where}has a slot ${slot.name} without a place.`);
   }
 }
@@ -575,8 +593,30 @@ function checkStep(step, launches, damaged) {
   const where = `${damaged}the step ${JSON.stringify(step.name)} `;
   demand(Number.isInteger(step.launch) && step.launch >= -1 && step.launch < launches, `${where}is of no launch.`);
   demand(typeof step.label === 'string', `${where}has no label.`);
-  demand(Array.isArray(step.loops), `${where}lists no loops.`);
-  demand(isObject(step.relabel ?? {}) && isObject(step.formulas ?? {}), `${where}has no formulas.`);
+  const loops = Array.isArray(step.loops) && step.loops.length <= 2 && step.loops.every((loop) => typeof loop === 'string');
+  demand(loops, `${where}should list at most two loops by name.`);
+  const { relabel, formulas } = step;
+  demand(isObject(relabel) && Object.values(relabel).every((name) => typeof name === 'string'), `${where}relabels no slot.`);
+  demand(isObject(formulas), `${where}has no formulas.`);
+  for (const [name, formula] of Object.entries(formulas)) {
+    demand(isFormula(formula, MOST_NESTED), `${where}explains ${name} with something that is no formula.`);
+  }
+}
+
+/** Is this a formula as FORMAT.md lists them? Functions and names are looked up when it is read. */
+function isFormula(formula, depth) {
+  if (!Array.isArray(formula) || depth === 0) return false;
+  const [verb, ...rest] = formula;
+  const inner = (parts) => parts.every((part) => isFormula(part, depth - 1));
+  const index = (x) => x === 'r' || x === 'c' || x === ':' || isCount(x);
+  switch (verb) {
+    case 'num': return rest.length === 1 && typeof rest[0] === 'number';
+    case 'const': return rest.length === 1 && typeof rest[0] === 'string';
+    case 'ref': return rest.length === 4 && typeof rest[0] === 'string' && index(rest[1]) && index(rest[2]) && (rest[3] === 'old' || rest[3] === 'new');
+    case 'op': return rest.length === 3 && '+-*/'.includes(rest[0]) && inner(rest.slice(1));
+    case 'call': return typeof rest[0] === 'string' && inner(rest.slice(1));
+    default: return false;
+  }
 }
 
 /** @typedef {{node: number, row: number, col: number, plane?: number, block?: number}} Cell */
