@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -165,15 +165,13 @@ def ledger(
     if as_json:
         print_json(entries)
         return
-    units = ("transfers", "elements", "bytes")
-    rows = [
-        (name, *(entry[direction][unit] for direction in ("loads", "stores") for unit in units))
-        for name, entry in entries.items()
-    ]
-    total = ("total", *(sum(row[column] for row in rows) for column in range(1, 7)))
+    columns = [(direction, unit) for direction in ("loads", "stores") for unit in ("transfers", "elements", "bytes")]
+    numbers = {name: [entry[direction][unit] for direction, unit in columns] for name, entry in entries.items()}
+    totals = [sum(column) for column in zip(*numbers.values(), strict=True)]
     last = len(trace.steps) - 1
     print(f"{trace.meta.title}: requested traffic, " + (f"{last} steps" if step is None else f"to step {step} of {last}"))
-    print(table(("array", "loads", "elements", "bytes", "stores", "elements", "bytes"), rows, total))
+    head = ("array", "loads", "elements", "bytes", "stores", "elements", "bytes")
+    print(table(head, [(name, *row) for name, row in numbers.items()], ("total", *totals)))
 
 
 @cli.command()
@@ -230,7 +228,7 @@ def print_json(what: Any) -> None:
     print(json.dumps(what, indent=2, allow_nan=False, ensure_ascii=False))
 
 
-def print_json_list(items: Iterator[dict[str, Any]]) -> None:
+def print_json_list(items: Iterable[dict[str, Any]]) -> None:
     """A JSON list, an item a line, written while it is made: a walk may have 200,000 steps."""
     before = "[\n"
     for item in items:

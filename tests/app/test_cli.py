@@ -12,6 +12,7 @@ import time
 import urllib.request
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,7 +89,7 @@ def test_the_version_is_the_packages(capsys: Captured) -> None:
 def test_record_saves_what_python_records(capsys: Captured) -> None:
     words = "record flash-attention-2 --seqlen-q 8 --seqlen-k 8 --head-dim 4 --block-rows 4 --block-cols 4 --causal"
     assert cli.main([*words.split(), "-o", "run.safetensors"]) == 0
-    sizes = {"seqlen_q": 8, "seqlen_k": 8, "head_dim": 4, "block_rows": 4, "block_cols": 4}
+    sizes: dict[str, Any] = {"seqlen_q": 8, "seqlen_k": 8, "head_dim": 4, "block_rows": 4, "block_cols": 4}
     run = fs.record("flash-attention-2", **sizes, causal=True)
     assert Path("run.safetensors").read_bytes() == run.to_bytes()
     out = capsys.readouterr().out
