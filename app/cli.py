@@ -202,7 +202,8 @@ def engines(as_json: AsJson = False) -> None:
         )
         return
     for engine in every_engine():
-        print(f"{engine.name:<10}{engine.idea}: {engine.missing or 'can run here'}")
+        print(f"{engine.name:<10}{engine.idea}")
+        print(f"{'':<10}{'can run here' if engine.available else 'cannot run here: ' + engine.missing}")
 
 
 def registry_name(kernel: str) -> str:
