@@ -15,6 +15,7 @@ from ..kernels.kernel import Kernel
 from . import assets, parameters
 from .api import Shared, find_kernel, unknown_kernel
 from .fields import Field, fields
+from .source import highlighted
 
 router = APIRouter()
 templates = Environment(
@@ -31,12 +32,22 @@ def render(name: str, status: int = 200, **context: Any) -> HTMLResponse:
     return HTMLResponse(html, status)
 
 
-@router.get("/")
-async def home(shared: Shared) -> Response:
-    """The kernels in teaching order, each with what its twin did on the textbook's sizes."""
-    from .figures import figures
+EXAMPLE = """import flashstep as fs
 
-    return render("home.html", figures=await run_in_threadpool(figures), current=None)
+run = fs.record("flash-attention-2", q, k, v)
+run.trace.steps[8].caption
+run.trace.state(8)["Oi"]
+run.trace.ledger()["K"]["loads"]
+
+$ flashstep show flash-decoding
+$ flashstep ledger flash-attention-1
+"""
+
+
+@router.get("/")
+async def home() -> Response:
+    """The kernels in teaching order, each with a small figure of what its twin did on the textbook's sizes."""
+    return render("home.html", current=None, example=highlighted(EXAMPLE), modules=assets.modules("home/home.js"))
 
 
 @router.get("/explore/{name}")

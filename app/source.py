@@ -26,6 +26,12 @@ def sources(twin: Path) -> dict[str, Any]:
 
 
 @cache
+def highlighted(text: str) -> str:
+    """A few lines of Python as HTML."""
+    return str(highlight(text, PythonLexer(), HtmlFormatter(nowrap=True)))
+
+
+@cache
 def _highlighted(path: Path, prefix: str, changed: int) -> dict[str, Any]:
     text = path.read_text(encoding="utf-8")
     # Leading blank lines are kept, so that line numbers are the file's.
