@@ -12,23 +12,50 @@ function memo(trace, name, key, make) {
 
 /** At most this many events of a block are read to find what it touches. */
 const LOOK = 4096;
+const STORE = 1;
+const PARTIAL = 6;
+
+/** Calls take(array id, tile) for events from, from ± 1, ... to `end`, until it answers true. */
+function eachTouch(trace, from, end, take) {
+  const { columns } = trace;
+  const [kind, src, dst, tile] = ['kind', 'src', 'dst', 'tile'].map((name) => columns[`events.${name}`]);
+  const arrays = trace.arrays.length;
+  const step = from <= end ? 1 : -1;
+  for (let e = from; e !== end; e += step) {
+    const array = kind[e] === STORE || kind[e] === PARTIAL ? dst[e] : src[e];
+    if (array < arrays && take(array, tile[e])) return;
+  }
+}
+
+/** The first tile of each array that a block touches: {[array id]: tile}. */
+function firstTouches(trace, launch, block) {
+  return memo(trace, 'touches', `${launch}.${block}`, () => {
+    const touches = {};
+    let found = 0;
+    const [first, last] = trace.blockRange(launch, block);
+    const from = trace.eventRange(first)[0];
+    eachTouch(trace, from, Math.min(trace.eventRange(last)[1], from + LOOK), (array, tile) => {
+      if (touches[array] === undefined) {
+        touches[array] = tile;
+        found++;
+      }
+      return found === trace.arrays.length;
+    });
+    return touches;
+  });
+}
 
 /** Which plane (batch · heads + head) of each array a block works on: {[array id]: plane}. */
 export function planesOf(trace, launch, block) {
   return memo(trace, 'planes', `${launch}.${block}`, () => {
     const planes = {};
     const widest = Math.max(...trace.arrays.map((array) => array.planes));
-    let found = 0;
     let lead = 0;
     if (launch >= 0 && widest > 1) {
-      const [first, last] = trace.blockRange(launch, block);
-      const from = trace.eventRange(first)[0];
-      const end = Math.min(trace.eventRange(last)[1], from + LOOK);
-      for (let e = from; e < end && found < trace.arrays.length; e++) {
-        const { array, tile } = trace.event(e);
-        if (!array || planes[array.id] !== undefined) continue;
-        planes[array.id] = trace.box(array, tile).plane;
-        found++;
+      const touches = firstTouches(trace, launch, block);
+      for (const array of trace.arrays) {
+        if (touches[array.id] === undefined) continue;
+        planes[array.id] = trace.box(array, touches[array.id]).plane;
         if (array.planes === widest) lead = planes[array.id];
       }
     }
@@ -102,20 +129,23 @@ export function scaleOf(trace, node) {
   });
 }
 
-/** The tile of each array that a block is at: touched by this step, else last before it, else first after it. */
+/** The tile of each array that a block is at: touched by this step, else last before it, else first in the block. */
 export function placesOf(trace, launch, block, step) {
+  if (launch < 0) return {};
   const places = {};
-  if (launch < 0) return places;
-  const [first, last] = trace.blockRange(launch, block);
-  const take = (e) => {
-    const { array, tile } = trace.event(e);
-    if (array && places[array.id] === undefined) places[array.id] = tile;
+  const touches = firstTouches(trace, launch, block);
+  let missing = Object.keys(touches).length;
+  const take = (array, tile) => {
+    if (places[array] === undefined) {
+      places[array] = tile;
+      missing--;
+    }
+    return missing === 0;
   };
   const [from, end] = trace.eventRange(step);
-  for (let e = from; e < end; e++) take(e);
-  const begin = Math.max(trace.eventRange(first)[0], from - LOOK);
-  for (let e = from - 1; e >= begin; e--) take(e);
-  const stop = Math.min(trace.eventRange(last)[1], end + 256);
-  for (let e = end; e < stop; e++) take(e);
-  return places;
+  eachTouch(trace, from, end, take);
+  const begin = trace.eventRange(trace.blockRange(launch, block)[0])[0];
+  // Far enough back for the tiles that a loop passes; what it left longer ago is where it began.
+  if (missing) eachTouch(trace, from - 1, Math.max(begin, from - 512) - 1, take);
+  return { ...touches, ...places };
 }

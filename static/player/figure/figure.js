@@ -10,16 +10,17 @@
 //
 //   Events of `host` (CustomEvent): 'cell' {node, row, col, plane?, block?}  a person chose a cell (node is a node id)
 //                                   'block' {launch, block}                  a person chose a block's square
-//   The figure is one tab stop. Keys it takes while focused: arrows, Home, End, [ and ], Enter, Escape (leaves).
+//   The figure is one tab stop. Keys it takes while focused: arrows, Home, End, [ and ] (slot or array), comma and full stop (plane),
+//   Enter, Escape (leaves).
 //   The stylesheet is static/css/figure.css; `host` should have a size (below 600 px of width the height is free).
 
 import { Renderer, svg } from './draw.js';
-import { hit, moved, settle } from './hit.js';
+import { hit, moved, settle, turnedBy } from './hit.js';
 import { FREE_BELOW } from './layout.js';
 import { Motion, MOVE } from './motion.js';
 import { cellBox, cellWords, makeScene, SceneMemory } from './scene.js';
 
-const SPOKEN = 'Figure of the running step. Arrow keys move among cells, brackets go to the next slot or array, Enter selects, Escape leaves.';
+const SPOKEN = 'Figure of the running step. Arrow keys move among cells, brackets go to the next slot or array, comma and full stop to another head, Enter selects, Escape leaves.';
 const calm = () => globalThis.matchMedia?.('(prefers-reduced-motion: reduce)').matches ?? false;
 let count = 0;
 
@@ -57,7 +58,8 @@ export function createFigure(host, { trace, replay }) {
   let place = null; // the keyboard's place: {target, row, col} or {target, index}
   let marks = [];
   let hovered = null;
-  let turn = 0;
+  let look = {}; // where a person turned an array's frame to, until the next step
+  let spoken = 0;
 
   const size = () => {
     const width = Math.max(280, host.clientWidth || 800);
@@ -66,7 +68,7 @@ export function createFigure(host, { trace, replay }) {
   };
 
   function draw() {
-    scene = makeScene({ trace, replay, memory, ...shown, ...size() });
+    scene = makeScene({ trace, replay, memory, look, ...shown, ...size() });
     renderer.draw(scene);
     drawOver();
   }
@@ -123,11 +125,11 @@ export function createFigure(host, { trace, replay }) {
 
   function speak(at) {
     const { full } = wordsOf(at);
-    if (cursors[turn].getAttribute('aria-label') !== full) {
+    if (cursors[spoken].getAttribute('aria-label') !== full) {
       turn = 1 - turn;
       cursors[turn].setAttribute('aria-label', full);
     }
-    frame.setAttribute('aria-activedescendant', cursors[turn].id);
+    frame.setAttribute('aria-activedescendant', cursors[spoken].id);
   }
 
   function fillTip({ name, value, notes }) {
@@ -166,7 +168,7 @@ export function createFigure(host, { trace, replay }) {
       tip.hidden = true;
       return;
     }
-    fillTip(found.square ? squareWords(found.square) : cellWords(context(), found.target, found.row, found.col));
+    fillTip(found.button ? { name: found.button.words, value: '', notes: [] } : found.square ? squareWords(found.square) : cellWords(context(), found.target, found.row, found.col));
     putTip(...fromScene(x, y));
   }
 
@@ -184,10 +186,21 @@ export function createFigure(host, { trace, replay }) {
     return [event.clientX - inner.left, event.clientY - inner.top];
   };
 
+  /** Turn an array's frame to other tiles or another plane: a look around, not a step. */
+  function turn({ node, look: to }) {
+    motion.finish();
+    look = { ...look, [node]: { ...look[node], ...to } };
+    draw();
+  }
+
   const emit = (type, detail) => host.dispatchEvent(new CustomEvent(type, { detail, bubbles: true }));
 
   function choose(found) {
     if (!found) return;
+    if (found.button) {
+      turn(found.button);
+      return;
+    }
     if (found.square) {
       emit('block', { launch: found.square.launch, block: found.square.first });
       return;
@@ -238,9 +251,11 @@ export function createFigure(host, { trace, replay }) {
         const target = place && targetOf(place.target);
         if (target) choose(target.kind === 'grid' ? { square: target.squares[place.index] } : { target, row: place.row, col: place.col });
       } else {
+        const around = turnedBy(scene, place, event.key);
+        if (around) turn(around);
         const next = moved(scene, place, event.key);
-        if (!next) return;
-        place = next;
+        if (!next && !around) return;
+        place = next ?? settle(scene, place);
         hovered = null;
         drawOver();
       }
@@ -273,6 +288,7 @@ export function createFigure(host, { trace, replay }) {
   return {
     show({ order, position, cell = null, previousPosition = null, animate = false, speed = 1 }) {
       motion.finish();
+      if (shown && (shown.order !== order || shown.position !== position || shown.cell !== cell)) look = {};
       shown = { order, position, cell };
       const { width, height } = size();
       last = `${width}x${height}`;

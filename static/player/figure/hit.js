@@ -1,7 +1,11 @@
 // From a point to a cell, and from a cell to its neighbour: pure geometry over a scene's targets.
 
-/** {target, row, col} under a point of the scene, {target, square} for a block's square, or null. */
+const within = (at, x, y) => x >= at.x && x < at.x + at.w && y >= at.y && y < at.y + at.h;
+
+/** {target, row, col} under a point of the scene, {target, square} for a block's square, {button}, or null. */
 export function hit(scene, x, y) {
+  const button = scene.buttons.find((each) => within(each, x, y));
+  if (button) return { button };
   for (const target of scene.targets) {
     if (target.kind === 'grid') {
       const square = target.squares.find((at) => x >= at.x - 1 && x <= at.x + at.w + 1 && y >= at.y - 2 && y <= at.y + at.h + 6);
@@ -9,7 +13,7 @@ export function hit(scene, x, y) {
       continue;
     }
     for (const tile of target.tiles) {
-      if (x < tile.x || x >= tile.x + tile.w || y < tile.y || y >= tile.y + tile.h) continue;
+      if (!within(tile, x, y)) continue;
       const row = tile.row + Math.min(tile.rows - 1, Math.floor(((y - tile.y) / tile.h) * tile.rows));
       const col = tile.col + Math.min(tile.cols - 1, Math.floor(((x - tile.x) / tile.w) * tile.cols));
       return { target, row, col };
@@ -53,6 +57,23 @@ function usable(scene) {
 
 function first(scene) {
   return usable(scene)[0] ?? null;
+}
+
+const SIDES = { ArrowUp: 'above', ArrowDown: 'below', ArrowLeft: 'left', ArrowRight: 'right' };
+
+/** How a key at the edge of an array's frame, or a comma or full stop, turns the frame: {node, look} or null. */
+export function turnedBy(scene, place, key) {
+  const now = settle(scene, place);
+  const target = now && scene.targets.find((each) => each.id === now.target);
+  if (target?.kind !== 'array') return null;
+  if (key === ',' || key === '.') {
+    const step = key === '.' ? 1 : target.planes - 1;
+    return target.planes > 1 ? { node: target.node, look: { plane: (target.plane + step) % target.planes } } : null;
+  }
+  const to = target.beyond[SIDES[key]];
+  const next = moved(scene, now, key);
+  if (!to || !next || next.row !== now.row || next.col !== now.col) return null;
+  return { node: target.node, look: { plane: target.plane, ...to } };
 }
 
 /** Where a key takes the cursor; null when the key means nothing here. */

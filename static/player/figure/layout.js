@@ -17,7 +17,9 @@ export const MAX_SQUARES = 64;
 const BINS = 48;
 
 const NUMBER_WIDTHS = [72, 66, 60, 56, 52, 48, 45, 42, 40, 38, 36, 34, 33, 32, MIN_NUMBER_WIDTH];
-const NUMBER_RATIOS = [0.61, 0.57, 0.53];
+const NUMBER_RATIOS = [0.61, 0.57, 0.53, 0.49, 0.46, 0.43];
+/** The lowest cell that still shows a number. */
+const MIN_NUMBER_HEIGHT = 14;
 const HEAT_WIDTHS = [30, 26, 22, 18, 15, 12, 10, 8, 6.5, 5, 4, 3.2, 2.5, 2, 1.6, 1.25, 1, 0.8, 0.6, 0.45, 0.3, 0.2];
 const HEAT_RATIOS = [1, 0.75, 0.5, 0.35, 0.25];
 const WINDOWS = [12, 8, 6, 5, 4, 3, 2, 1];
@@ -26,8 +28,13 @@ const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
 const total = (numbers) => numbers.reduce((sum, x) => sum + x, 0);
 
 /** Width of a text in px, near enough to place things: the browser is not asked. */
-export function textWidth(text, size) {
-  return text.length * size * 0.56;
+export function textWidth(text, size, bold = false) {
+  return text.length * size * (bold ? 0.66 : 0.57);
+}
+
+/** Units of one cell width, from roomy to flat. */
+function numberUnits(ux) {
+  return NUMBER_RATIOS.map((ratio) => ({ ux, uy: ux * ratio, mode: 'numbers' })).filter((unit) => unit.uy >= MIN_NUMBER_HEIGHT);
 }
 
 /** Sizes that grow with the frame, so that 1920×1080 is 1366×768 seen from nearer. */
@@ -73,12 +80,12 @@ export function measureArray(entry, unit, window, m) {
   const below = r1 < node.rowTiles ? bar + gap : 0;
   const before = c0 > 0 ? bar + gap : 0;
   const after = c1 < node.colTiles ? bar + gap : 0;
-  const header = m.title + (node.colTiles > 1 ? m.note : 0);
+  const header = m.title + (node.planes > 1 ? m.note : 0) + (node.colTiles > 1 ? m.note : 0);
 
   const inner = Math.max(total(colWidths) + gap * Math.max(0, colWidths.length - 1), 26 * m.k);
   const tall = Math.max(total(rowHeights) + gap * Math.max(0, rowHeights.length - 1), 14 * m.k);
   const name = entry.title;
-  const titled = textWidth(name, m.font.title) * 1.08;
+  const titled = textWidth(name, m.font.title, true);
   const body = before + inner + after;
   const w = Math.max(left + body + right, titled);
   const shift = Math.max(0, (titled - body - left - right) / 2);
@@ -126,7 +133,7 @@ export function measureSlot(slot, unit, ghosts, m) {
   const ghost = slot.carry && (ghosts === 'all' || (ghosts === 'vectors' && slot.cols === 1));
   const arrow = 20 * m.k;
   const lead = ghost ? w + arrow : 0;
-  const named = textWidth(slot.name, m.font.title) + 4 * m.k;
+  const named = textWidth(slot.name, m.font.title, true);
   const side = Math.max(m.ring, (named - w) / 2);
   return {
     slot,
@@ -140,26 +147,47 @@ export function measureSlot(slot, unit, ghosts, m) {
   };
 }
 
-/** Breaks blocks, in order, into shelves no wider than `width` so that they stand least tall. Null: one is too wide. */
+/**
+ * Breaks blocks, in order, into shelves no wider than `width` so that they stand least tall; among equals, evenly filled
+ * shelves, broken before a block that asks for it (`fresh`). Null: one is too wide.
+ */
 export function flow(blocks, width, gap, rowGap) {
   const n = blocks.length;
-  const best = [{ h: 0, from: -1 }];
+  const best = [{ h: 0, cost: 0, from: -1 }];
   for (let i = 1; i <= n; i++) {
     let w = -gap;
     let h = 0;
-    best[i] = { h: Infinity, from: -1 };
+    best[i] = { h: Infinity, cost: Infinity, from: -1 };
     for (let j = i - 1; j >= 0; j--) {
       w += blocks[j].w + gap;
       if (w > width + 0.01) break;
       h = Math.max(h, blocks[j].h);
       const sum = best[j].h + h + (j > 0 ? rowGap : 0);
-      if (sum < best[i].h - 0.01) best[i] = { h: sum, from: j };
+      const slack = (1 - w / width) ** 2 * 6;
+      const cost = best[j].cost + h + (j > 0 ? rowGap : 0) + slack - (j > 0 && blocks[j].fresh ? 6 : 0);
+      if (cost < best[i].cost - 0.01) best[i] = { h: sum, cost, from: j };
     }
     if (best[i].h === Infinity) return null;
   }
   const shelves = [];
   for (let i = n; i > 0; i = best[i].from) shelves.unshift(blocks.slice(best[i].from, i));
   return { shelves, h: best[n].h };
+}
+
+/** Sets low neighbours one above the other while they stay under the tallest: a column of partials beside K and V. */
+export function stack(blocks, gap) {
+  const tallest = Math.max(0, ...blocks.map((block) => block.h));
+  const out = [];
+  for (const block of blocks) {
+    const last = out.at(-1);
+    if (last?.stack && block.h <= tallest / 2 && last.h + gap + block.h <= tallest) {
+      last.stack.push({ block, y: last.h + gap });
+      last.h += gap + block.h;
+      last.w = Math.max(last.w, block.w);
+    } else if (block.h <= tallest / 2) out.push({ stack: [{ block, y: 0 }], w: block.w, h: block.h });
+    else out.push(block);
+  }
+  return out;
 }
 
 /** Puts the shelves of a flow at x, y: each block gets its corner. Neighbours share the room that is left. */
@@ -171,7 +199,9 @@ function place(flowed, x, y, width, gap, rowGap, m) {
     let left = x + Math.max(0, (width - used - between * (shelf.length - 1)) / 2);
     const h = Math.max(...shelf.map((block) => block.h));
     for (const block of shelf) {
-      placed.push({ block, x: left, y, h });
+      if (block.stack) {
+        for (const part of block.stack) placed.push({ block: part.block, x: left + (block.w - part.block.w) / 2, y: y + part.y });
+      } else placed.push({ block, x: left, y });
       left += block.w + between;
     }
     y += h + rowGap;
@@ -216,16 +246,23 @@ function tileCount(entries, n) {
   return total(entries.map(({ node }) => shown(node.rowTiles) * shown(node.colTiles)));
 }
 
+/** The arrays on shelves, as they come or with low ones stacked, whichever stands less tall. */
+function hbmFlow(blocks, width, m) {
+  const plain = flow(blocks, width - 2 * m.pad, m.gap, 8 * m.k);
+  const stacked = flow(stack(blocks, 6 * m.k), width - 2 * m.pad, m.gap, 8 * m.k);
+  if (!plain || !stacked) return plain ?? stacked;
+  return stacked.h < plain.h - 1 ? stacked : plain;
+}
+
 function hbmHeight(entries, unit, n, width, m) {
-  const flowed = flow(hbmBlocks(entries, unit, n, m), width - 2 * m.pad, m.gap, 8 * m.k);
+  const flowed = hbmFlow(hbmBlocks(entries, unit, n, m), width, m);
   return flowed ? m.heading + flowed.h + m.pad : Infinity;
 }
 
 /** How HBM is drawn in a given room: {unit, n} with n the tiles of the window, null for all of them. */
 function fitHbm(entries, width, height, m, cells) {
-  const units = (ux) => NUMBER_RATIOS.map((ratio) => ({ ux, uy: ux * ratio, mode: 'numbers' }));
   if (cellCount(entries, null) <= cells) {
-    for (const unit of NUMBER_WIDTHS.flatMap(units)) {
+    for (const unit of NUMBER_WIDTHS.flatMap(numberUnits)) {
       if (hbmHeight(entries, unit, null, width, m) <= height) return { unit, n: null };
     }
   }
@@ -247,7 +284,7 @@ function fitHbm(entries, width, height, m, cells) {
     if (best) return best;
   }
   const candidates = [
-    ...[44, 38, 34, MIN_NUMBER_WIDTH].flatMap(units),
+    ...[44, 38, 34, MIN_NUMBER_WIDTH].flatMap(numberUnits),
     ...HEAT_WIDTHS.flatMap((ux) => [1, 0.5].map((ratio) => ({ ux, uy: ux * ratio, mode: 'image' }))),
   ];
   for (const unit of candidates) {
@@ -270,6 +307,8 @@ function fitHbm(entries, width, height, m, cells) {
 function sramBlocks(slots, unit, ghosts, width, m) {
   const shared = slots.filter((slot) => slot.space === 'shared').map((slot) => measureSlot(slot, unit, ghosts, m));
   const registers = slots.filter((slot) => slot.space === 'register').map((slot) => measureSlot(slot, unit, ghosts, m));
+  // A shelf of what is kept from tile to tile, under the tiles that pass.
+  shared.forEach((block, n) => (block.fresh = n > 0 && block.slot.carry && !shared[n - 1].slot.carry));
   if (!registers.length) return shared;
   const inside = flow(registers, width - 2 * m.pad - 2 * m.pad, 8 * m.k, 4 * m.k);
   if (!inside) return null;
@@ -300,10 +339,9 @@ function slotCells(slots, ghosts) {
 function fitSram(slots, width, height, m, cells) {
   for (const ux of NUMBER_WIDTHS) {
     if (ux > 44 * m.k) continue;
-    for (const ratio of NUMBER_RATIOS) {
-      for (const ghosts of ['all', 'vectors']) {
+    for (const unit of numberUnits(ux)) {
+      for (const ghosts of m.free ? ['vectors'] : ['all', 'vectors']) {
         if (slotCells(slots, ghosts) > cells) continue;
-        const unit = { ux, uy: ux * ratio, mode: 'numbers' };
         if (sramHeight(slots, unit, ghosts, width, m) <= height) return { unit, ghosts };
       }
     }
@@ -340,17 +378,16 @@ export function chooseUnits({ entries, slots, width, height, panels = 1, gridHei
   const cells = MAX_NUMBER_CELLS;
   const slotBudget = Math.floor(cells / panels);
   if (m.free) {
-    const sram = fitSram(slots, panelWidth, slots.length ? 420 : 0, m, Math.floor(slotBudget * 0.6));
+    const sram = fitSram(slots, panelWidth, 620, m, Math.floor(slotBudget * 0.6));
     const hbm = fitHbm(entries, width, 460, m, cells - panels * slotCells(slots, sram.ghosts));
     return { hbm, sram };
   }
   const room = height - gridHeight - m.between * (1 + rows);
   const all = cellCount(entries, null);
   for (const ux of NUMBER_WIDTHS) {
-    for (const ratio of NUMBER_RATIOS) {
+    for (const unit of numberUnits(ux)) {
       for (const ghosts of ['all', 'vectors']) {
         if (all + panels * slotCells(slots, ghosts) > cells) continue;
-        const unit = { ux, uy: ux * ratio, mode: 'numbers' };
         const hbm = hbmHeight(entries, unit, null, width, m);
         if (hbm >= room) continue;
         if (hbm + rows * sramHeight(slots, unit, ghosts, panelWidth, m) <= room) {
@@ -373,53 +410,83 @@ export function chooseUnits({ entries, slots, width, height, panels = 1, gridHei
 /** How tall the row of the grids is: squares, a sentence, and room for the lines down to SRAM. */
 export function gridHeight(width, height) {
   const m = measures(width, height);
-  return (width < FREE_BELOW ? 112 : 72) * m.k;
+  return (width < FREE_BELOW ? 112 : 64) * m.k;
 }
 
-/** Squares of the launches' grids. groups: [{launch, blocks, run: boolean, per: size of the first axis, title}] */
-export function layoutGrid(groups, box, m) {
+/** Breaks a sentence into lines no wider than `width`. */
+export function wrap(sentence, width, size) {
+  const lines = [''];
+  for (const word of sentence.split(' ')) {
+    const longer = `${lines.at(-1)} ${word}`.trim();
+    if (textWidth(longer, size) > width && lines.at(-1)) lines.push(word);
+    else lines[lines.length - 1] = longer;
+  }
+  return lines;
+}
+
+/**
+ * Squares of the launches' grids, and the sentence that says what runs: beside the squares where it fits, else above them
+ * (below would be under the lines to SRAM).
+ * groups: [{launch, blocks, run: boolean, per: size of the first axis, title}]
+ */
+export function layoutGrid(groups, sentence, box, m) {
+  const laid = placeSquares(groups, box, m);
+  const size = m.font.text;
+  if (laid.end.y === box.y && textWidth(sentence, size) <= box.x + box.w - laid.end.x) {
+    return { ...laid, sentence: { lines: [sentence], x: laid.end.x, y: laid.end.y + laid.side / 2 + size * 0.36 } };
+  }
+  const lines = wrap(sentence, box.w, size);
+  const down = lines.length * size * 1.35 + 4 * m.k;
+  return { ...placeSquares(groups, { ...box, y: box.y + down }, m), sentence: { lines, x: box.x, y: box.y + size * 0.9 } };
+}
+
+/** Squares, or for a launch that is not at work and does not fit, a chip with its name. */
+function placeSquares(groups, box, m) {
   const side = 24 * m.k;
-  const laid = [];
-  let x = box.x;
-  let y = box.y;
-  const wrap = box.w;
   const others = groups.filter((group) => !group.run);
-  const chip = (group) => textWidth(group.title, m.font.small) * 1.1 + 16 * m.k;
-  const small = others.every((group) => group.blocks <= 8) && others.length <= 3;
+  const chip = (group) => textWidth(group.title, m.font.small) + 22 * m.k;
+  const label = (group) => textWidth(group.title, m.font.text, true) + 6 * m.k;
+  const gap = 5 * m.k;
+  const plain = (group) => label(group) + group.blocks * (side + gap) + 14 * m.k;
+  const one = groups.find((group) => group.run);
+  const small = others.every((group) => group.blocks <= 8) && others.reduce((sum, group) => sum + plain(group), plain(one)) <= box.w * 1.02;
+  const beside = others.reduce((sum, group) => sum + (small ? plain(group) : chip(group) + 14 * m.k), 0);
+  const laid = [];
+  let { x, y } = box;
+  const turn = (w) => {
+    if (x > box.x && x + w > box.x + box.w) [x, y] = [box.x, y + side + 6 * m.k];
+  };
   for (const group of groups) {
-    const squares = [];
     if (!group.run && !small) {
       const w = chip(group);
-      if (x > box.x && x + w > box.x + wrap) [x, y] = [box.x, y + side + 6 * m.k];
-      laid.push({ ...group, chip: { x, y: y + 2 * m.k, w, h: side - 4 * m.k }, squares, label: null });
+      turn(w);
+      laid.push({ ...group, chip: { x, y: y + 2 * m.k, w, h: side - 4 * m.k }, squares: [], label: null });
       x += w + 14 * m.k;
       continue;
     }
-    const labelWidth = textWidth(group.title, m.font.text) * 1.04 + 8 * m.k;
-    const room = box.w - labelWidth - (small ? total(others.map((other) => chip(other) + other.blocks * side)) : total(others.map(chip)));
     const bins = group.blocks > MAX_SQUARES ? BINS : group.blocks;
     const per = group.per > 1 && group.per < bins && bins === group.blocks ? group.per : bins;
     const breaks = Math.ceil(bins / per) - 1;
-    let size = side;
-    let gap = 5 * m.k;
-    const span = () => bins * size + (bins - 1) * gap + breaks * gap;
-    if (group.run && span() > Math.max(room, box.w * 0.35)) {
-      gap = 3 * m.k;
-      size = clamp((Math.max(room, box.w * 0.35) - (bins - 1) * gap - breaks * gap) / bins, 6 * m.k, side);
+    let [w, between] = [side, gap];
+    const span = () => bins * w + (bins - 1 + breaks) * between;
+    const room = Math.max(box.w - label(group) - beside - 20 * m.k, Math.min(box.w - label(group), box.w * 0.5));
+    if (span() > room) {
+      between = (bins > 32 ? 2 : 3) * m.k;
+      w = clamp((room - (bins - 1 + breaks) * between) / bins, 4 * m.k, side);
     }
-    const needed = labelWidth + span();
-    if (x > box.x && x + needed > box.x + wrap) [x, y] = [box.x, y + side + 6 * m.k];
-    const label = { x, y: y + side / 2 };
-    let left = x + labelWidth;
+    turn(label(group) + span());
+    const h = Math.min(side, Math.max(w, 16 * m.k));
+    const squares = [];
+    let left = x + label(group);
     for (let i = 0; i < bins; i++) {
+      if (i > 0 && i % per === 0) left += between;
       const first = Math.floor((i * group.blocks) / bins);
       const end = Math.floor(((i + 1) * group.blocks) / bins);
-      if (i > 0 && i % per === 0) left += gap;
-      squares.push({ first, end, x: left, y: y + (side - Math.max(size, Math.min(side, size * 1.6))) / 2, w: size, h: Math.max(size, Math.min(side, size * 1.6)) });
-      left += size + gap;
+      squares.push({ first, end, x: left, y: y + (side - h) / 2, w, h });
+      left += w + between;
     }
-    laid.push({ ...group, label, squares, chip: null, binned: bins !== group.blocks });
-    x = left + 16 * m.k;
+    laid.push({ ...group, label: { x, y: y + side / 2 }, squares, chip: null, binned: bins !== group.blocks });
+    x = left + 14 * m.k;
   }
   return { groups: laid, end: { x, y }, side };
 }
@@ -429,13 +496,13 @@ export function layoutGrid(groups, box, m) {
  * entries: [{node, plane, focus: {rt, ct} | null, split: boolean, title}]; slots: of the launch drawn; groups: as layoutGrid.
  * Returns {width, height, m, hbm: {box, arrays}, grid: {box, groups, ...}, panels: [{box, slots, registers}]}.
  */
-export function layout({ entries, slots, groups, width, height, panels = 1, units }) {
+export function layout({ entries, slots, groups, sentence, width, height, panels = 1, units }) {
   const m = measures(width, height);
   const inner = width - 2 * m.pad;
   let y = 0;
 
   const blocks = hbmBlocks(entries, units.hbm.unit, units.hbm.n, m);
-  const flowed = flow(blocks, inner, m.gap, 8 * m.k) ?? { shelves: blocks.map((block) => [block]), h: total(blocks.map((b) => b.h)) };
+  const flowed = hbmFlow(blocks, width, m) ?? { shelves: blocks.map((block) => [block]), h: total(blocks.map((b) => b.h)) };
   const columns = panelColumns(panels, width);
   const rows = Math.ceil(panels / columns);
   const panelWidth = (width - m.between * (columns - 1)) / columns;
@@ -466,7 +533,7 @@ export function layout({ entries, slots, groups, width, height, panels = 1, unit
   }
   y += hbmHeight;
   const gridBox = { x: m.pad, y: y + 9 * m.k, w: inner, h: grid + gridSpare };
-  const laid = layoutGrid(groups, gridBox, m);
+  const laid = layoutGrid(groups, sentence, gridBox, m);
   y += grid + gridSpare;
 
   const framed = [];
@@ -475,7 +542,9 @@ export function layout({ entries, slots, groups, width, height, panels = 1, unit
     const y0 = y + Math.floor(p / columns) * (panelHeight + m.between);
     const slotsOut = [];
     let registers = null;
-    const placed = place(slotFlow, x0 + m.pad, y0 + m.heading + panelSpare / 2, panelWidth - 2 * m.pad, 10 * m.k, 4 * m.k, m);
+    const shelves = slotFlow.shelves.length;
+    const loose = panelSpare / (shelves + 1);
+    const placed = place(slotFlow, x0 + m.pad, y0 + m.heading + loose, panelWidth - 2 * m.pad, 10 * m.k, 4 * m.k + loose, m);
     const put = (block, x, top) =>
       slotsOut.push({ ...block, box: shifted(block.box, x, top), ghost: block.ghost && shifted(block.ghost, x, top) });
     for (const { block, x, y: top } of placed) {

@@ -2,6 +2,8 @@
 
 /** Field's names to hues; longer names first, because 'lse' and 'l' share a letter. */
 const HUES = [
+  ['key_mask', 'x'],
+  ['mask', 'x'],
   ['alpha', 'alpha'],
   ['lse', 'l'],
   ['q', 'q'],

@@ -20,7 +20,7 @@ const plural = (n, one, many = `${one}s`) => `${grouped(n)} ${n === 1 ? one : ma
 
 /** "8×4", or "8" for a vector. */
 export function shapeText(node) {
-  return node.vector || (node.kind === 'slot' && node.cols === 1 && false) ? `${node.rows}` : `${node.rows}×${node.cols}`;
+  return node.vector ? `${node.rows}` : `${node.rows}×${node.cols}`;
 }
 
 /** Name of a tile: "K1", "S01", "lse0"; the array's own name where it is one tile. */
@@ -69,10 +69,11 @@ export class SceneMemory {
 }
 
 /**
- * @param {{trace, replay, order, position, cell, width, height: number|null, memory?: SceneMemory}} view
- * @returns {Scene} {width, height, items, targets, moves, launch, active}
+ * look: where a person turned an array's frame to, {[array id]: {plane?, rt?, ct?}}; else it follows the block and the selected cell.
+ * @param {{trace, replay, order, position, cell, look, width, height: number|null, memory?: SceneMemory}} view
+ * @returns {Scene} {width, height, items, targets, buttons, moves, launch, active, shown}
  */
-export function makeScene({ trace, replay, order, position, cell = null, width, height, memory = new SceneMemory() }) {
+export function makeScene({ trace, replay, order, position, cell = null, look = {}, width, height, memory = new SceneMemory() }) {
   const at = order.at(position);
   const launch = at.launch >= 0 ? at.launch : 0;
   const started = at.launch >= 0 && at.active.length > 0;
@@ -86,15 +87,17 @@ export function makeScene({ trace, replay, order, position, cell = null, width, 
     .filter((array) => array.space === 'hbm')
     .map((node) => {
       const chosen = cell && cell.node === node.id && cell.plane !== undefined && cell.plane < node.planes ? cell.plane : null;
-      const plane = chosen ?? planes[node.id] ?? 0;
+      const turned = look[node.id] ?? {};
+      const plane = turned.plane ?? chosen ?? planes[node.id] ?? 0;
       const inside = places[node.id] === undefined ? null : trace.box(node, places[node.id]);
       let focus = inside && { rt: inside.rowTile, ct: inside.colTile };
       if (cell && cell.node === node.id && cell.row < node.rows && cell.col < node.cols) {
         const picked = trace.box(node, trace.tileAt(node, plane, cell.row, cell.col));
         focus = { rt: picked.rowTile, ct: picked.colTile };
       }
+      if (turned.rt !== undefined) focus = { rt: turned.rt, ct: turned.ct ?? 0 };
       const of = planeText(node, plane);
-      return { node, plane, focus, split: Boolean(split[node.id]) && node.rowTiles > 1, of, title: `${node.name} ${shapeText(node)}${of ? ` · ${of}` : ''}` };
+      return { node, plane, focus, split: Boolean(split[node.id]) && node.rowTiles > 1, of, title: `${node.name} ${shapeText(node)}` };
     });
   const slots = trace.launches[launch]?.slots ?? [];
   const panels = Math.max(1, shown.length);
@@ -103,12 +106,13 @@ export function makeScene({ trace, replay, order, position, cell = null, width, 
     blocks: part.blocks,
     per: part.grid[0]?.size ?? 1,
     run: part.index === launch,
-    title: trace.launches.length > 1 ? `${part.index + 1} ${part.title}` : `grid: ${plural(part.blocks, 'block')}`,
+    title: trace.launches.length > 1 ? part.title : `grid: ${plural(part.blocks, 'block')}`,
   }));
   const tall = gridHeight(width, height);
   const key = `${Math.round(width)}/${height === null ? 'free' : Math.round(height)}/${launch}/${panels}`;
   const units = memory.units(key, () => chooseUnits({ entries, slots, width, height, panels, gridHeight: tall }));
-  const frame = layout({ entries, slots, groups, width, height, panels, units });
+  const sentence = gridSentence(trace, order, at, started);
+  const frame = layout({ entries, slots, groups, sentence, width, height, panels, units });
 
   const scene = {
     width: frame.width,
@@ -116,6 +120,7 @@ export function makeScene({ trace, replay, order, position, cell = null, width, 
     m: frame.m,
     items: [],
     targets: [],
+    buttons: [],
     moves: [],
     launch,
     active: at.active,
@@ -124,11 +129,27 @@ export function makeScene({ trace, replay, order, position, cell = null, width, 
   const view = { trace, replay, order, position, at, started, shown, cell, frame, scene };
   const written = new Map();
   const touched = touchedBy(trace, shown, written);
-  drawHbm(view, touched);
+  const held = heldBy(view);
+  drawHbm(view, touched, held);
   drawGrid(view);
   frame.panels.forEach((panel, index) => drawPanel(view, panel, index, written.get(index)));
   drawMoves(view);
   return scene;
+}
+
+/** Tiles that the slots of the blocks on screen hold a copy of: {[array id]: Set of tiles}. */
+function heldBy({ trace, replay, shown, started, frame }) {
+  const held = {};
+  if (!started) return held;
+  frame.panels.forEach((panel, index) => {
+    const { block, step } = shown[index];
+    for (const { slot } of panel.slots) {
+      const state = replay.slot(slot.id, block, step);
+      if (!state || state.stale || !state.array || state.kind !== 'load' || state.tiles !== 1) continue;
+      (held[state.array.id] ??= new Set()).add(state.tile);
+    }
+  });
+  return held;
 }
 
 /** What the steps at this position move: {[array id]: {[tile]: 'read'|'write'}}, and by panel {slot id: event}. */
@@ -158,7 +179,7 @@ function cellFont(ux, uy) {
   return Math.min(ux / 3.22, uy * 0.66);
 }
 
-function drawHbm({ trace, replay, order, position, frame, scene, cell }, touched) {
+function drawHbm({ trace, replay, order, position, frame, scene, cell }, touched, held) {
   const { m } = frame;
   const { items } = scene;
   const at = frame.hbm.box;
@@ -180,10 +201,15 @@ function drawHbm({ trace, replay, order, position, frame, scene, cell }, touched
     const hue = hueOf(node.name);
     const id = `a${node.id}`;
     const last = node.tileCount <= 65536 ? replay.tiles(node.id, order, position) : null;
-    items.push({
-      ...text(`${id}/title`, array.heading.x, array.heading.y, `${node.name} ${shapeText(node)}`, m.font.title, `strong hue-${hue}`, 'middle'),
-      tail: of ? ` · ${of}` : '',
-    });
+    items.push(text(`${id}/title`, array.heading.x, array.heading.y, `${node.name} ${shapeText(node)}`, m.font.title, `strong hue-${hue}`, 'middle'));
+    const short = `${plane % node.heads}`;
+    const ofs = [of, of.replace(/^(head|batch) /, ''), node.batch > 1 && node.heads > 1 ? `b${Math.floor(plane / node.heads)} h${short}` : ''];
+    const said = of && ofs.find((each) => textWidth(each, m.font.small) <= array.w + 8 * m.k);
+    if (said) {
+      const at = { x: array.heading.x - array.w / 2, y: array.heading.y - m.title * 0.7, w: array.w, h: m.title + m.note };
+      scene.buttons.push({ ...at, node: node.id, look: { plane: (plane + 1) % node.planes }, words: `${node.name}: ${of}. Show the next` });
+    }
+    if (said) items.push(text(`${id}/of`, array.heading.x, array.heading.y + m.note, said, m.font.small, 'quiet', 'middle'));
     if (of) {
       // Sheets behind say that there are more planes than the one in front.
       const body = array.body;
@@ -199,7 +225,7 @@ function drawHbm({ trace, replay, order, position, frame, scene, cell }, touched
     const perPlane = node.rowTiles * node.colTiles;
     const parts = [];
     const scale = scaleOf(trace, node);
-    const target = { id, kind: 'array', node: node.id, name: node.name, plane, ux: array.ux, uy: array.uy, tiles: [] };
+    const target = { id, kind: 'array', node: node.id, name: node.name, plane, planes: node.planes, tiles: [], beyond: Object.fromEntries(array.more.map((more) => [more.side, turned(array, more.side)])) };
     const low = Math.min(...array.tiles.map((tile) => tile.h), 1e9) + array.gap;
     const stride = Math.max(1, Math.ceil((m.font.small * 1.05) / low));
     for (const tile of array.tiles) {
@@ -212,7 +238,8 @@ function drawHbm({ trace, replay, order, position, frame, scene, cell }, touched
       const rows = node.rowEdges[tile.rt + 1] - row;
       const cols = node.colEdges[tile.ct + 1] - col;
       const look = state.values ? '' : state.origin === 'unwritten' ? 'unwritten' : 'unkept';
-      const use = touched[node.id]?.[index] ?? '';
+      const use = touched[node.id]?.[index] ?? (held[node.id]?.has(index) ? 'held' : '');
+      const tiny = Math.min(tile.w, tile.h) < 13 * m.k ? 'tiny' : '';
       const key = `${id}/${tile.rt}.${tile.ct}`;
       target.tiles.push({ ...tile, tile: index, row, col, rows, cols });
       if (array.mode === 'numbers') {
@@ -220,7 +247,7 @@ function drawHbm({ trace, replay, order, position, frame, scene, cell }, touched
       } else {
         parts.push({ ...tile, rows, cols, validRows: rows, validCols: cols, values: state.values, hue: colour, look, event: state.event });
       }
-      items.push(box(`${key}/frame`, tile, `frame ${look || 'written'} hue-${colour} ${use && `used ${use}`}`, { r: 1.5 }));
+      items.push(box(`${key}/frame`, tile, `frame ${look || 'written'} hue-${colour} ${use === 'held' ? use : use && `used ${use}`} ${tiny}`, { r: 1.5 }));
       if (array.labelled && tile.ct === array.tiles[0].ct && (tile.rt - array.tiles[0].rt) % stride === 0) {
         const label = node.name.length > 2 || node.colTiles > 1 ? `${node.colTiles > 1 ? node.name : ''}${tile.rt}` : `${node.name}${tile.rt}`;
         const short = label.length > 4 ? `${tile.rt}` : label;
@@ -239,6 +266,7 @@ function drawHbm({ trace, replay, order, position, frame, scene, cell }, touched
       const key = `${id}/more/${more.side}`;
       items.push(box(key, more, `more hue-${hue}`, { r: 3 * m.k }));
       const side = more.side === 'left' || more.side === 'right';
+      scene.buttons.push({ ...more, node: node.id, look: { plane, ...turned(array, more.side) }, words: `${plural(more.count, 'more tile')} of ${node.name}: show the next` });
       const done = last && node.role !== 'input' && !side ? storedAmong(node, plane, last, more, array) : null;
       const words = side ? `${grouped(more.count)}` : `${grouped(more.count)} more tile${more.count > 1 ? 's' : ''}`;
       const full = done === null || more.w < 110 * m.k ? words : `${words}, ${grouped(done)} written`;
@@ -254,6 +282,17 @@ function drawHbm({ trace, replay, order, position, frame, scene, cell }, touched
 function findFirst(items, prefix) {
   const found = items.findIndex((item) => item.key.startsWith(prefix) && item.key.endsWith('/frame'));
   return found < 0 ? items.length : found;
+}
+
+/** The tile to turn an array's frame to, one step past its edge. */
+function turned(array, side) {
+  const [first, last] = [array.tiles[0], array.tiles.at(-1)];
+  const at = { rt: first.rt, ct: first.ct };
+  if (side === 'above') at.rt = first.rt - 1;
+  if (side === 'below') at.rt = last.rt + 1;
+  if (side === 'left') at.ct = first.ct - 1;
+  if (side === 'right') at.ct = last.ct + 1;
+  return at;
 }
 
 /** How many of the tiles beyond the frame, above or below, have been stored to. */
@@ -332,7 +371,7 @@ function fraction(trace, launch, block, step) {
 }
 
 /** The squares of every launch's grid, the sentence under them and the lines to SRAM. */
-function drawGrid({ trace, order, position, at, started, shown, frame, scene }) {
+function drawGrid({ trace, order, at, started, shown, frame, scene }) {
   const { m, grid } = frame;
   const { items } = scene;
   const together = order.name === 'together';
@@ -388,40 +427,17 @@ function drawGrid({ trace, order, position, at, started, shown, frame, scene }) 
   }
   scene.targets.push(target);
 
-  const sentence = gridSentence(trace, order, at, started);
-  const beside = grid.groups.at(-1);
-  const end = Math.max(grid.end.x, ...(beside.chip ? [beside.chip.x + beside.chip.w + 14 * m.k] : []));
-  const room = grid.box.x + grid.box.w - end;
-  const sentences = textWidth(sentence, m.font.text) <= room ? [[sentence, end, grid.end.y]] : null;
-  const low = grid.end.y + grid.side + 16 * m.k;
   for (const { square, panels } of lines) {
     for (const index of panels) {
       const panel = frame.panels[index].box;
-      const top = panel.y;
-      const y = square.y + square.h + (sentences ? 2 : 2) * m.k;
-      const [x0, x1] = [square.x, square.x + square.w];
+      const y = square.y + square.h + 2 * m.k;
       const [to0, to1] = [panel.x + 10 * m.k, panel.x + panel.w - 10 * m.k];
-      items.push({ kind: 'path', key: `line${index}`, cls: 'leader', d: `M${x0} ${y}L${to0} ${top}H${to1}L${x1} ${y}Z` });
+      items.push({ kind: 'path', key: `line${index}`, cls: 'leader', d: `M${square.x} ${y}L${to0} ${panel.y}H${to1}L${square.x + square.w} ${y}Z` });
     }
   }
-  if (sentences) {
-    const [words, x, y] = sentences[0];
-    items.push(text('grid/sentence', x, y + grid.side / 2 + m.font.text * 0.36, words, m.font.text, 'quiet'));
-  } else {
-    wrap(sentence, grid.box.w, m.font.text).forEach((line, n) => {
-      items.push(text(`grid/sentence${n}`, grid.box.x, low + n * m.font.text * 1.35, line, m.font.text, 'quiet halo'));
-    });
-  }
-}
-
-function wrap(sentence, width, size) {
-  const lines = [''];
-  for (const word of sentence.split(' ')) {
-    const longer = `${lines.at(-1)} ${word}`.trim();
-    if (textWidth(longer, size) > width && lines.at(-1)) lines.push(word);
-    else lines[lines.length - 1] = longer;
-  }
-  return lines;
+  grid.sentence.lines.forEach((line, n) => {
+    items.push(text(`grid/sentence${n}`, grid.sentence.x, grid.sentence.y + n * m.font.text * 1.35, line, m.font.text, 'quiet'));
+  });
 }
 
 /** Says which blocks run, and that a GPU would run them side by side. */
@@ -454,7 +470,7 @@ function drawPanel({ trace, replay, at, started, frame, scene, cell }, panel, in
   const name = active ? `SRAM of block ${active.block}` : 'SRAM';
   items.push(text(`${p}/title`, at0.x + m.pad, base, name, m.font.heading, 'strong ink'));
   const place = active ? blockPlace(trace, at.launch, active.block) : 'no block has started';
-  const placeAt = at0.x + m.pad + textWidth(name, m.font.heading) * 1.1 + 6 * m.k;
+  const placeAt = at0.x + m.pad + textWidth(name, m.font.heading, true) + 10 * m.k;
   const over = launch && launch.sharedBytes > SHARED_LIMIT;
   const bytes = launch ? launch.sharedBytes : 0;
   let memory = `shared memory ${grouped(bytes)} of ${grouped(SHARED_LIMIT)} B`;
@@ -483,7 +499,7 @@ function drawPanel({ trace, replay, at, started, frame, scene, cell }, panel, in
 function drawSlot({ trace, replay, scene, m, active, cell }, part, key, state, event, panel) {
   const { items } = scene;
   const { slot, box: at, ux, uy } = part;
-  const owner = state?.array && state.kind === 'load' ? splitOf(trace, state.array, state.tile) : -1;
+  const owner = state?.array && state.kind === 'load' && state.tiles === 1 ? splitOf(trace, state.array, state.tile) : -1;
   const name = state?.label ?? slot.name;
   const hue = owner >= 0 ? splitHue(owner) : hueOf(name);
   const words = hueOf(name);
@@ -497,7 +513,8 @@ function drawSlot({ trace, replay, scene, m, active, cell }, part, key, state, e
     else if (shown) items.push(heatItem(`${prefix}/heat`, where, [{ ...where, ...common, event: shown.event }], scale, part));
   };
   content(key, at, state, look);
-  const moved = event ? (event.kind === 'load' ? 'write' : 'write') : '';
+  // What is computed in place gets a ring; what arrives, a thick frame.
+  const moved = event && event.kind !== 'update' && event.kind !== 'fill' ? 'write' : '';
   items.push(box(`${key}/frame`, at, `frame slot ${look || 'written'} hue-${hue} ${moved && `used ${moved}`}`, { r: 1.5 }));
   const carried = event && event.kind === 'update';
   if (event && (event.kind === 'update' || event.kind === 'fill')) {
@@ -516,8 +533,8 @@ function drawSlot({ trace, replay, scene, m, active, cell }, part, key, state, e
   const cx = at.x + at.w / 2;
   const y = at.y + at.h + m.ring + m.title * 0.72;
   const renamed = name !== slot.name;
-  items.push({ ...text(`${key}/name`, cx, y, name, m.font.title, `strong hue-${words} ${look === 'stale' ? 'dim' : ''}`, 'middle'), tail: renamed ? ` (was ${slot.name})` : '' });
-  const note = slotNote(trace, state, look, at.w > 60 * m.k);
+  items.push({ ...text(`${key}/name`, cx, y, name, m.font.title, `strong hue-${words} ${look === 'stale' ? 'dim' : ''}`, 'middle'), tail: renamed && textWidth(`${name} (was ${slot.name})`, m.font.title) <= at.w + 26 * m.k ? ` (was ${slot.name})` : '' });
+  const note = slotNote(trace, state, look, at.w + 2 * m.ring + 10 * m.k, m.font.small);
   if (note) items.push(text(`${key}/note`, cx, y + m.note * 0.95, note, m.font.small, `quiet ${look}`, 'middle'));
 
   const target = {
@@ -526,8 +543,6 @@ function drawSlot({ trace, replay, scene, m, active, cell }, part, key, state, e
     node: slot.id,
     name,
     block: active?.block ?? 0,
-    ux,
-    uy,
     look,
     frame: at,
     validRows: state?.rows ?? slot.rows,
@@ -538,9 +553,10 @@ function drawSlot({ trace, replay, scene, m, active, cell }, part, key, state, e
   if (cell && cell.node === slot.id && (cell.block === undefined || cell.block === active?.block)) select(scene, target, cell.row, cell.col);
 }
 
-/** The line under a slot's name: the tile it stands for, or why it should not be read. */
-function slotNote(trace, state, look, wide) {
-  if (!state) return wide ? 'uninitialised' : '';
+/** The line under a slot's name: the tile it stands for, or why it should not be read; '' where it does not fit. */
+function slotNote(trace, state, look, room, size) {
+  const fitting = (...choices) => choices.find((each) => textWidth(each, size) <= room) ?? '';
+  if (!state) return fitting('uninitialised');
   const array = state.array;
   let stands = '';
   if (array && (array.rowTiles > 1 || array.colTiles > 1)) {
@@ -548,9 +564,8 @@ function slotNote(trace, state, look, wide) {
     stands = tileName(array, rowTile, colTile);
     if (state.tiles > 1) stands = `${array.name} ${rowTile}–${rowTile + state.tiles - 1}`;
   }
-  if (look === 'stale') return wide && stands ? `stale: ${stands}` : 'stale';
-  if (look === 'unkept') return wide ? `${stands || ''}` : '';
-  return stands;
+  if (look === 'stale') return fitting(...(stands ? [`stale: ${stands}`] : []), 'stale');
+  return fitting(stands);
 }
 
 /** What flies, or appears, at this step: from one box to another. Pure data for motion.js. */
