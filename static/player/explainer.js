@@ -32,7 +32,8 @@ export function createExplainer(host, { trace, replay, select, goTo, hop, mark }
   function operandLink(found, piece) {
     const operand = found.operands[piece.operand];
     const made = operand.step < 0 ? "given" : `made at step ${operand.step}, ${label(trace, operand.step)}`;
-    return el("button", { class: "operand", type: "button", data: { operand: String(piece.operand) }, style: { color: hue(trace.nodes[operand.node].name) },
+    return el("button", { class: "operand", type: "button", data: { operand: String(piece.operand), cell: cellName(trace, operand.cell), when: operand.when },
+      style: { color: hue(trace.nodes[operand.node].name) },
       title: `${operand.name}${operand.when === "old" ? " before this step" : ""}: ${made}`, text: piece.text });
   }
 

@@ -43,7 +43,8 @@ function layout() {
   };
   host.replaceChildren(el("div", { class: "player" },
     foldable(parts.steps, "Steps"),
-    el("div", { class: "stage" }, parts.order, parts.figure, parts.caption, parts.controls),
+    el("div", { class: "stage" }, parts.order, parts.figure,
+      el("div", { class: "deck" }, parts.caption, parts.controls)),
     el("div", { class: "panels" }, foldable(parts.tabs, "Source and carries"), parts.explain, foldable(parts.ledger, "Requested traffic"))));
   return parts;
 }
@@ -161,7 +162,7 @@ function open(trace) {
   const carries = createCarries(parts.carries, { trace, replay, select });
   const ledger = createLedger(parts.ledger, { trace });
   const tabs = createTabs(parts.tabs, { trace, goTo, where: () => here().step,
-    extra: [{ id: "carries", title: "Carries", panel: parts.carries }], changed: () => show(state.get(), null) });
+    extra: [{ id: "carries", title: "Carries", panel: parts.carries }] });
 
   parts.figure.addEventListener("cell", (event) => select(cellName(trace, /** @type {CustomEvent} */ (event).detail)));
   parts.figure.addEventListener("block", (event) => {

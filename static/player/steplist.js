@@ -217,7 +217,10 @@ export function createStepList(host, { trace, goTo, floated }) {
     }
     event.preventDefault();
   });
-  new ResizeObserver(() => draw()).observe(list);
+  new ResizeObserver(() => {
+    bringIntoView(cursor);
+    draw();
+  }).observe(list);
   const floating = makeFloating(host, grip, dock, (is) => {
     dock.hidden = !is;
     floated(is);

@@ -90,13 +90,17 @@ function createListing(host, { trace, name, html, text, goTo, where }) {
   };
 }
 
+let characterWidth = 0; // measured once: measuring lays the page out, and a step should not
+addEventListener("resize", () => { characterWidth = 0; });
+
 /** The width of a character of the listing. */
 function character(scroller) {
+  if (characterWidth) return characterWidth;
   const probe = el("span", { class: "code", text: "0".repeat(20), style: { position: "absolute", padding: "0", "min-width": "0" } });
   scroller.append(probe);
   const width = probe.getBoundingClientRect().width / 20;
   probe.remove();
-  return width;
+  return (characterWidth = width);
 }
 
 /** Scroll so that these lines stand in sight, a quarter from the top when they have to move. */
@@ -135,10 +139,10 @@ function plain(text, name) {
 /**
  * The tabs of the right column: each source there is, and the carries.
  * @param {HTMLElement} host
- * @param {{trace: any, goTo: (step: number) => void, where: () => number, extra: {id: string, title: string, panel: HTMLElement}[],
- *   changed: () => void}} options
+ * @param {{trace: any, goTo: (step: number) => void, where: () => number,
+ *   extra: {id: string, title: string, panel: HTMLElement}[]}} options
  */
-export function createTabs(host, { trace, goTo, where, extra, changed }) {
+export function createTabs(host, { trace, goTo, where, extra }) {
   const bar = el("div", { class: "tabs", role: "tablist", "aria-label": "Source and carries" });
   const status = el("p", { class: "panel-note", role: "status", text: "Reading the source …" });
   host.append(bar, status);
@@ -156,7 +160,7 @@ export function createTabs(host, { trace, goTo, where, extra, changed }) {
       if (on && focus) one.tab.focus();
       if (on && one.listing) one.listing.refresh();
     }
-    changed();
+    show(shown);
   }
   function add(id, title, panel, listing) {
     const tab = el("button", { class: "tab", type: "button", role: "tab", id: `tab-${id}`, "aria-controls": `panel-${id}`, text: title,
@@ -186,6 +190,17 @@ export function createTabs(host, { trace, goTo, where, extra, changed }) {
     add(name, TITLES[name], panel, createListing(panel, { trace, name, html, text: trace.meta.sources?.[name] ?? "", goTo, where }));
   }
 
+  let shown = 0;
+  function show(step) {
+    shown = step;
+    for (const { listing, panel } of tabs) if (listing) listing.show(step, panel.offsetParent !== null);
+  }
+  // A listing that comes into sight, or changes its height, brings its lit lines with it.
+  new ResizeObserver(() => {
+    for (const { listing } of tabs) if (listing) listing.refresh();
+    show(shown);
+  }).observe(host);
+
   return {
     /** @param {{twin: {html: string}|null, cuda: {html: string}|null}|null} source null: it could not be had, the trace's own text serves */
     fill(source) {
@@ -197,8 +212,6 @@ export function createTabs(host, { trace, goTo, where, extra, changed }) {
       for (const { id, title, panel } of extra) add(id, title, panel, null);
       choose(tabs[0].id);
     },
-    show(step) {
-      for (const { listing, panel } of tabs) if (listing) listing.show(step, panel.offsetParent !== null);
-    },
+    show,
   };
 }
