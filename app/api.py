@@ -32,7 +32,7 @@ MAX_FILES = 8
 SMALL_EVENTS = 20_000
 SMALL_BYTES = 8 * 2**20
 UNKNOWN_RECORDING = "This recording is not kept any more; ask for it again."
-NO_LIMITS = {"budget_bytes": 2**62, "max_steps": 2**62}
+NO_LIMITS: dict[str, Any] = {"budget_bytes": 2**62, "max_steps": 2**62}
 IMMUTABLE = "private, max-age=31536000, immutable"
 
 
@@ -103,7 +103,8 @@ async def begin(request: Request, shared: Shared) -> Response:
 
 def make(asked: parameters.Request, progress: Progress) -> bytes:
     """Record, and return the trace file's bytes. The limits were checked when it was asked for."""
-    return record(*asked.positional, **asked.named, **asked.policy(), **NO_LIMITS, progress=progress).to_bytes()
+    named = {**asked.named, **asked.policy(), **NO_LIMITS}
+    return record(asked.kernel, *asked.positional, progress=progress, **named).to_bytes()
 
 
 @router.get("/recordings/{name}")
@@ -154,7 +155,9 @@ def _answer(job: Job, more: dict[str, Any] | None = None) -> Response:
 
 
 def _refused(errors: dict[str, str], sent: dict[str, Any]) -> Response:
-    values = {key: value for key, value in sent.items() if isinstance(value, str | int | bool) or value is None}
+    values = {
+        key: value for key, value in sent.items() if isinstance(value, str | int | bool) or value is None
+    }
     return JSONResponse({"error": next(iter(errors.values())), "errors": errors, "values": values}, 422)
 
 
@@ -166,9 +169,11 @@ async def _json(request: Request) -> dict[str, Any]:
     try:
         sent = json.loads(await request.body())
     except (ValueError, RecursionError):
-        raise HTTPException(400, "The body should be a JSON object, such as {\"kernel\": \"flash-attention-2\"}.") from None
+        raise HTTPException(
+            400, 'The body should be a JSON object, such as {"kernel": "flash-attention-2"}.'
+        ) from None
     if not isinstance(sent, dict):
-        raise HTTPException(400, "The body should be a JSON object, such as {\"kernel\": \"flash-attention-2\"}.")
+        raise HTTPException(400, 'The body should be a JSON object, such as {"kernel": "flash-attention-2"}.')
     return sent
 
 
@@ -190,7 +195,9 @@ async def keep_arrays(request: Request, shared: Shared) -> Response:
         except (MultiPartException, HTTPException) as error:
             if isinstance(error, HTTPException) and error.status_code == 413:
                 raise
-            return _error(400, f"Send at most {MAX_FILES} files, as a form does with enctype multipart/form-data.")
+            return _error(
+                400, f"Send at most {MAX_FILES} files, as a form does with enctype multipart/form-data."
+            )
     elif kind == "text/plain":
         files.append(("pasted.txt", await request.body()))
     else:
@@ -253,5 +260,3 @@ def source(kernel: str, request: Request) -> Response:
     if etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers={"ETag": etag})
     return Response(body, headers={"ETag": etag}, media_type="application/json")
-
-

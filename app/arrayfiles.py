@@ -80,7 +80,9 @@ def read_file(name: str, data: bytes, limit: int) -> dict[str, Array]:
             return read_text(data.decode("utf-8-sig"))
         except UnicodeDecodeError:
             raise ArraysError(f"{name} is not text; send numbers in UTF-8, or a .npy file.") from None
-    raise ArraysError(f"{name} is none of .npy, .npz, .safetensors, .csv or .txt; save the arrays as one of them.")
+    raise ArraysError(
+        f"{name} is none of .npy, .npz, .safetensors, .csv or .txt; save the arrays as one of them."
+    )
 
 
 def read_npy(name: str, data: bytes) -> Array:
@@ -94,7 +96,16 @@ def read_npy(name: str, data: bytes) -> Array:
             shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream, max_header_size=MAX_HEADER)
         else:
             raise ValueError("version")
-    except (ValueError, TypeError, SyntaxError, KeyError, RecursionError, MemoryError, EOFError, OverflowError):
+    except (
+        ValueError,
+        TypeError,
+        SyntaxError,
+        KeyError,
+        RecursionError,
+        MemoryError,
+        EOFError,
+        OverflowError,
+    ):
         raise ArraysError(f"{name} is not a readable .npy file; write it with numpy.save.") from None
     _check_type(name, dtype)
     offset = stream.tell()
@@ -125,16 +136,30 @@ def read_npz(name: str, data: bytes, limit: int) -> dict[str, Array]:
                     content = stream.read(left + 1)
                 left -= len(content)
                 if left < 0:
-                    raise ArraysError(f"{name} unpacks to more than {limit // 2**20} MiB; send smaller arrays.")
+                    raise ArraysError(
+                        f"{name} unpacks to more than {limit // 2**20} MiB; send smaller arrays."
+                    )
                 arrays[entry.filename.removesuffix(".npy")] = read_npy(f"{entry.filename} in {name}", content)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError, struct.error):
-        raise ArraysError(f"{name} is damaged, encrypted or packed in an unknown way; use numpy.savez.") from None
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        NotImplementedError,
+        RuntimeError,
+        EOFError,
+        OSError,
+        struct.error,
+    ):
+        raise ArraysError(
+            f"{name} is damaged, encrypted or packed in an unknown way; use numpy.savez."
+        ) from None
     return arrays
 
 
 def read_safetensors(name: str, data: bytes) -> dict[str, Array]:
     """The tensors of a `.safetensors` file. Raises `ArraysError`."""
-    damaged = ArraysError(f"{name} is not a readable .safetensors file; write it with safetensors.numpy.save_file.")
+    damaged = ArraysError(
+        f"{name} is not a readable .safetensors file; write it with safetensors.numpy.save_file."
+    )
     if len(data) < 8:
         raise damaged
     length = struct.unpack("<Q", data[:8])[0]
@@ -145,7 +170,12 @@ def read_safetensors(name: str, data: bytes) -> dict[str, Array]:
         header = json.loads(data[8 : 8 + length])
         header.pop("__metadata__", None)
         tensors = [
-            (key, str(tensor["dtype"]), [int(n) for n in tensor["shape"]], [int(n) for n in tensor["data_offsets"]])
+            (
+                key,
+                str(tensor["dtype"]),
+                [int(n) for n in tensor["shape"]],
+                [int(n) for n in tensor["data_offsets"]],
+            )
             for key, tensor in header.items()
         ]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -198,7 +228,9 @@ def read_text(text: str) -> dict[str, Array]:
             row = [_number(word, number) for word in re.split(r"[\s,;\[\](){}]+", piece) if word]
             total += len(row)
             if total > MAX_TEXT_NUMBERS:
-                raise ArraysError(f"This is more than {MAX_TEXT_NUMBERS:,} numbers; send a .npy file instead.")
+                raise ArraysError(
+                    f"This is more than {MAX_TEXT_NUMBERS:,} numbers; send a .npy file instead."
+                )
             if row:
                 (unnamed[-1] if current is None else current).append(row)
     loose = [rows for rows in unnamed if rows]
@@ -211,7 +243,9 @@ def read_text(text: str) -> dict[str, Array]:
             )
         named = dict(zip(ATTENTION if len(loose) == 3 else ("x",), loose, strict=True))
     if not named:
-        raise ArraysError("There are no numbers here; paste a row of numbers a line, under the names q, k and v.")
+        raise ArraysError(
+            "There are no numbers here; paste a row of numbers a line, under the names q, k and v."
+        )
     return {name: _matrix(name, rows) for name, rows in named.items()}
 
 
@@ -223,7 +257,9 @@ def _rows(line: str) -> list[str]:
 def _number(word: str, line: int) -> float:
     if not _NUMBER.fullmatch(word.lower()):
         shown = word if len(word) <= 20 else word[:19] + "…"
-        raise ArraysError(f"Line {line} has “{shown}”, which is not a number; write numbers such as 0.5, -inf or 1e-3.")
+        raise ArraysError(
+            f"Line {line} has “{shown}”, which is not a number; write numbers such as 0.5, -inf or 1e-3."
+        )
     return {"true": 1.0, "false": 0.0}[word.lower()] if word.lower() in ("true", "false") else float(word)
 
 
@@ -278,7 +314,11 @@ def settle(found: dict[str, Array]) -> Arrays:
             raise ArraysError("Name the arrays q, k and v (or x for a single matrix), so that each is known.")
         names = ATTENTION if len(others) == 3 else ("x",)
         known |= {name: (other, found[other]) for name, other in zip(names, others, strict=True)}
-        notes.append("Taken as " + ", ".join(f"{name}: {other}" for name, other in zip(names, others, strict=True)) + ".")
+        notes.append(
+            "Taken as "
+            + ", ".join(f"{name}: {other}" for name, other in zip(names, others, strict=True))
+            + "."
+        )
     elif others:
         notes.append(f"Left out: {', '.join(sorted(others))}.")
     missing = [name for name in ATTENTION if name not in known]
@@ -297,7 +337,9 @@ def _check_shape(name: str, array: Array) -> None:
     shape = "×".join(str(n) for n in array.shape) or "a single number"
     if name == "key_mask":
         if array.ndim not in (1, 2):
-            raise ArraysError(f"key_mask is {shape}; give (keys) or (batch, keys), true where a key is visible.")
+            raise ArraysError(
+                f"key_mask is {shape}; give (keys) or (batch, keys), true where a key is visible."
+            )
     elif name == "x":
         if array.ndim != 2:
             raise ArraysError(f"x is {shape}; give a matrix of rows by columns.")
@@ -308,7 +350,9 @@ def _check_shape(name: str, array: Array) -> None:
 def _convert(name: str, array: Array, notes: list[str]) -> Array:
     if name == "key_mask":
         if array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
-            raise ArraysError("key_mask holds other numbers than 0 and 1; give 1 where a key is visible, 0 where not.")
+            raise ArraysError(
+                "key_mask holds other numbers than 0 and 1; give 1 where a key is visible, 0 where not."
+            )
         return np.ascontiguousarray(array.astype(np.bool_))
     with np.errstate(over="ignore"):
         settled = np.array(array, np.float32, order="C")
@@ -316,7 +360,9 @@ def _convert(name: str, array: Array, notes: list[str]) -> Array:
     if array.dtype not in (np.float32, np.float16):
         overflowed = int(np.count_nonzero(np.isinf(settled) & np.isfinite(array)))
         if overflowed:
-            notes.append(f"{name} was {array.dtype}: {_count(overflowed)} beyond float32's range became infinite.")
+            notes.append(
+                f"{name} was {array.dtype}: {_count(overflowed)} beyond float32's range became infinite."
+            )
         elif not np.array_equal(settled, array.astype(np.float64), equal_nan=True):
             notes.append(f"{name} was {array.dtype} and is rounded to float32, in which the kernels compute.")
     return settled
@@ -331,7 +377,11 @@ def encode(arrays: dict[str, Array]) -> bytes:
         array = arrays[name]
         part = array.tobytes()
         kind = "BOOL" if array.dtype == np.bool_ else "F32"
-        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [offset, offset + len(part)]}
+        header[name] = {
+            "dtype": kind,
+            "shape": list(array.shape),
+            "data_offsets": [offset, offset + len(part)],
+        }
         offset += len(part)
         parts.append(part)
     text = json.dumps(header, separators=(",", ":"), sort_keys=True).encode()

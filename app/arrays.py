@@ -32,7 +32,9 @@ class ArrayStore:
         data = encode(arrays.arrays)
         if len(data) > min(self._settings.upload_bytes, self._settings.arrays_bytes):
             limit = min(self._settings.upload_bytes, self._settings.arrays_bytes) // 2**20
-            raise ArraysError(f"These arrays take {len(data) / 2**20:.1f} MiB as float32; send at most {limit} MiB.")
+            raise ArraysError(
+                f"These arrays take {len(data) / 2**20:.1f} MiB as float32; send at most {limit} MiB."
+            )
         name = hashlib.sha256(data).hexdigest()
         with self._lock:
             files.private_directory(self._settings.data_directory)

@@ -10,7 +10,9 @@ ROOT = Path(__file__).resolve().parent.parent
 STATIC = ROOT / "static"
 TEMPLATES = ROOT / "templates"
 
-_IMPORT = re.compile(r"""^\s*(?:import|export)\b[^"';]*?\bfrom\s*["'](\.[^"']+)["']|^\s*import\s*["'](\.[^"']+)["']""", re.M)
+_IMPORT = re.compile(
+    r"""^\s*(?:import|export)\b[^"';]*?\bfrom\s*["'](\.[^"']+)["']|^\s*import\s*["'](\.[^"']+)["']""", re.M
+)
 
 
 def modules(entry: str) -> list[str]:

@@ -22,9 +22,23 @@ NUMBERS = {
     "scale": ("scale", "multiplies the scores; empty is 1/√d", 6),
     "seed": ("seed", "of the random numbers", 3),
 }
-MATRIX = {"seqlen_q": ("rows", "rows of x (seqlen_q)", 4), "seqlen_k": ("columns", "columns of x (seqlen_k)", 4)}
+MATRIX = {
+    "seqlen_q": ("rows", "rows of x (seqlen_q)", 4),
+    "seqlen_k": ("columns", "columns of x (seqlen_k)", 4),
+}
 # On the bar, in this order; the rest stands on the sheet behind "More".
-BAR = ("seqlen_q", "seqlen_k", "head_dim", "block_rows", "block_cols", "splits", "heads", "causal", "inputs", "seed")
+BAR = (
+    "seqlen_q",
+    "seqlen_k",
+    "head_dim",
+    "block_rows",
+    "block_cols",
+    "splits",
+    "heads",
+    "causal",
+    "inputs",
+    "seed",
+)
 SHEET = ("batch", "kv_heads", "scale", "values", "focus")
 
 
@@ -48,16 +62,18 @@ class Field:
 def fields(kernel: Kernel, parsed: Parsed) -> list[Field]:
     """The form's fields, those of the bar first."""
     own = bool(parsed.texts.get("arrays")) and "arrays" not in parsed.errors
-    names = [name for name in (*BAR, *SHEET) if name in kernel.parameters or name in ("values", "focus")]
-    found = [_field(kernel, parsed, name, own) for name in names]
+    bar = [name for name in BAR if not (name == "seqlen_q" and kernel.overrides.get("seqlen_q") == 1)]
+    names = [*bar, *(name for name in (*BAR, *SHEET) if name not in bar)]
+    names = [name for name in names if name in kernel.parameters or name in ("values", "focus")]
+    found = [_field(kernel, parsed, name, own, name in bar) for name in names]
     # A preset and its seed mean nothing beside the person's own arrays, whose chip stands in their place.
     return [field for field in found if not (own and field.name in ("inputs", "seed"))]
 
 
-def _field(kernel: Kernel, parsed: Parsed, name: str, own: bool) -> Field:
+def _field(kernel: Kernel, parsed: Parsed, name: str, own: bool, on_bar: bool) -> Field:
     text = parsed.texts.get(name, "")
     error = parsed.errors.get(name)
-    common = {"text": text, "error": error, "on_bar": name in BAR, "fixed": own and name in FROM_ARRAYS}
+    common = {"text": text, "error": error, "on_bar": on_bar, "fixed": own and name in FROM_ARRAYS}
     if name == "causal":
         return Field(name, "causal", "a query sees no later key; aligned bottom-right", "toggle",
                      default="false", **common)  # type: ignore[arg-type]  # fmt: skip
@@ -66,7 +82,12 @@ def _field(kernel: Kernel, parsed: Parsed, name: str, own: bool) -> Field:
         return Field(name, "inputs", "the numbers that q, k and v hold", "choice", default="random", choices=choices,
                      **common)  # type: ignore[arg-type]  # fmt: skip
     if name == "values":
-        about = {"auto": "as fits", "all": "of every block", "focus": "of one block", "none": "none, structure only"}
+        about = {
+            "auto": "as fits",
+            "all": "of every block",
+            "focus": "of one block",
+            "none": "none, structure only",
+        }
         choices = tuple((value, about[value], "") for value in VALUES)
         return Field(name, "values kept", "which blocks' numbers are recorded", "choice", default="auto",
                      choices=choices, **(common | {"text": text or "auto"}))  # type: ignore[arg-type]  # fmt: skip
@@ -75,5 +96,7 @@ def _field(kernel: Kernel, parsed: Parsed, name: str, own: bool) -> Field:
                      **(common | {"text": text or "0"}))  # type: ignore[arg-type]  # fmt: skip
     label, about_it, characters = (MATRIX if kernel.matrix else NUMBERS).get(name) or NUMBERS[name]
     characters = max(characters, min(len(text), 9))
-    default = "" if kernel.defaults(parsed.preset)[name] is None else str(kernel.defaults(parsed.preset)[name])
+    default = (
+        "" if kernel.defaults(parsed.preset)[name] is None else str(kernel.defaults(parsed.preset)[name])
+    )
     return Field(name, label, about_it, "number", default=default, characters=characters, **common)  # type: ignore[arg-type]

@@ -85,7 +85,10 @@ class RecordingStore:
         with self._lock:
             self._memory[name] = data
             self._memory.move_to_end(name)
-            while len(self._memory) > 1 and sum(map(len, self._memory.values())) > self._settings.recordings_memory:
+            while (
+                len(self._memory) > 1
+                and sum(map(len, self._memory.values())) > self._settings.recordings_memory
+            ):
                 self._memory.popitem(last=False)
 
     def keep(self, name: str, data: bytes) -> None:

@@ -47,7 +47,9 @@ $ flashstep ledger flash-attention-1
 @router.get("/")
 async def home() -> Response:
     """The kernels in teaching order, each with a small figure of what its twin did on the textbook's sizes."""
-    return render("home.html", current=None, example=highlighted(EXAMPLE), modules=assets.modules("home/home.js"))
+    return render(
+        "home.html", current=None, example=highlighted(EXAMPLE), modules=assets.modules("home/home.js")
+    )
 
 
 @router.get("/explore/{name}")
@@ -59,6 +61,7 @@ async def explore(name: str, request: Request, shared: Shared) -> Response:
     query = dict(request.query_params)
     parsed = await run_in_threadpool(parameters.parse, kernel, query, shared.settings, shared.arrays.get)
     form = fields(kernel, parsed)
+    labels = {field.name: field.label for field in form} | {"arrays": "your arrays"}
     return render(
         "explore.html",
         422 if parsed.errors else 200,
@@ -68,7 +71,7 @@ async def explore(name: str, request: Request, shared: Shared) -> Response:
         arrays=_arrays(parsed),
         kept={name: query[name] for name in KEPT if name in query},
         bare=f"/explore/{kernel.name}",
-        errors=parsed.errors,
+        errors=[(labels.get(name, name), sentence) for name, sentence in parsed.errors.items()],
         embedded=_embedded(kernel, parsed, form),
         modules=assets.modules("player/main.js"),
     )
@@ -97,12 +100,16 @@ def _embedded(kernel: Kernel, parsed: parameters.Parsed, form: list[Field]) -> d
         "title": kernel.title,
         "idea": kernel.idea,
         "request": request.body() if request else None,
-        "parameters": {key: value for key, value in request.body().items() if key != "kernel"} if request else {},
+        "parameters": {key: value for key, value in request.body().items() if key != "kernel"}
+        if request
+        else {},
         "errors": parsed.errors,
         "presets": {
             preset: {
                 "about": PRESETS[preset],
-                "defaults": {key: parameters.as_text(value) for key, value in kernel.defaults(preset).items()},
+                "defaults": {
+                    key: parameters.as_text(value) for key, value in kernel.defaults(preset).items()
+                },
             }
             for preset in kernel.presets
         },

@@ -51,8 +51,8 @@ class Request:
 
     @property
     def positional(self) -> tuple[Any, ...]:
-        """The positional arguments of `flashstep.record` and `flashstep.estimate`."""
-        return (self.kernel, *(self.given[name] for name in (*ATTENTION, "x") if name in self.given))
+        """The person's arrays as `flashstep.record` and `flashstep.estimate` take them, after the kernel's name."""
+        return tuple(self.given[name] for name in (*ATTENTION, "x") if name in self.given)
 
     @property
     def named(self) -> dict[str, Any]:
@@ -119,7 +119,9 @@ def parse(
         except ParameterError as error:
             errors.setdefault(_place(request, error.field), str(error))
     texts = {name: as_text(defaults[name]) for name in kernel.parameters}
-    typed = [name for name in (*kernel.parameters, "values", "focus", "arrays") if name in raw]
+    typed = [
+        name for name in (*kernel.parameters, "values", "focus", "arrays") if as_text(raw.get(name)).strip()
+    ]
     texts |= {name: as_text(raw[name]) for name in typed if not (given and name in FROM_ARRAYS)}
     return Parsed(None if errors else request, errors, texts, preset, sizes)
 
@@ -162,7 +164,9 @@ def _preset(kernel: Kernel, value: object, errors: dict[str, str]) -> str:
         return "random"
     if isinstance(value, str) and value.strip() in kernel.presets:
         return value.strip()
-    errors["inputs"] = f"There are no inputs called “{_short(value)}”; choose one of {', '.join(kernel.presets)}."
+    errors["inputs"] = (
+        f"There are no inputs called “{_short(value)}”; choose one of {', '.join(kernel.presets)}."
+    )
     return "random"
 
 
@@ -180,7 +184,9 @@ def _arrays(
     missing = [name for name in names if name not in found]
     if missing:
         need = "one matrix x" if kernel.matrix else "q, k and v"
-        errors["arrays"] = f"{kernel.title} takes {need}, and these arrays hold {', '.join(sorted(found))}; send {need}."
+        errors["arrays"] = (
+            f"{kernel.title} takes {need}, and these arrays hold {', '.join(sorted(found))}; send {need}."
+        )
         return {}, None
     if not kernel.matrix and "key_mask" in found:
         names = (*names, "key_mask")
@@ -207,7 +213,9 @@ def _read(name: str, value: object, default: Any, errors: dict[str, str]) -> Any
     elif name == "scale":
         if DECIMAL.fullmatch(text) and not isinstance(value, bool) and math.isfinite(float(text)):
             return float(text)
-        errors[name] = f"“{_short(text)}” is not a number; write one such as 0.5, or leave it empty for 1/√d."
+        errors[name] = (
+            f"“{_short(text)}” is not a number; write one such as 0.5, or leave it empty for 1/\u2060√d."
+        )
     else:
         if WHOLE.fullmatch(text) and not isinstance(value, bool):
             return int(text)
@@ -236,7 +244,7 @@ def _collect(request: Request, defaults: dict[str, Any], errors: dict[str, str])
     for _ in range(len(parameters) + 1):
         trial = replace(request, parameters=parameters)
         try:
-            sizes = estimate(*trial.positional, **trial.named)
+            sizes = estimate(trial.kernel, *trial.positional, **trial.named)
         except ParameterError as error:
             where = _place(request, error.field)
             errors.setdefault(where, str(error))

@@ -36,7 +36,8 @@ def _highlighted(path: Path, prefix: str, changed: int) -> dict[str, Any]:
     text = path.read_text(encoding="utf-8")
     # Leading blank lines are kept, so that line numbers are the file's.
     options = {"stripnl": False, "ensurenl": True}
-    lexer: Lexer = CudaLexer(**options) if path.suffix == ".cu" else PythonLexer(**options)
+    kind: type[Lexer] = CudaLexer if path.suffix == ".cu" else PythonLexer
+    lexer = kind(**options)
     # With nowrap Pygments closes every element at the end of its line (and leaves `linespans` out).
     rows = highlight(text, lexer, HtmlFormatter(nowrap=True)).removesuffix("\n").split("\n")
     html = "\n".join(f'<span class="line" id="{prefix}-{n}">{row}</span>' for n, row in enumerate(rows, 1))

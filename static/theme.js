@@ -16,6 +16,8 @@
   if (known(theme)) root.dataset.theme = theme;
 
   document.addEventListener("DOMContentLoaded", () => {
+    // On a phone the kernels' names scroll: the one that is open should show.
+    document.querySelector(".kernels [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
     const button = document.getElementById("theme");
     if (!button) return;
     const dark = matchMedia("(prefers-color-scheme: dark)");
