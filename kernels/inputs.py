@@ -143,7 +143,7 @@ def own(
             raise ParameterError(name, f"{name} is {parameters[name]}, but the arrays say {size}: leave it out, or make them agree.")
     defaults = {**preset_defaults(kernel, "random"), **_tile_defaults(kernel, sizes)}
     problem, tiling = build(kernel, {**defaults, **parameters, **sizes, "inputs": "arrays", "seed": 0})
-    inputs = Inputs(x=given[0]) if kernel.matrix else Inputs(*given)
+    inputs = Inputs(x=given[0]) if kernel.matrix else Inputs(q=given[0], k=given[1], v=given[2])
     return problem, tiling, with_mask(kernel, problem, inputs, key_mask)
 
 

@@ -39,12 +39,14 @@ def scores(q: Floats, k: Floats, scale: np.float32, seen: Mask | None) -> Floats
 
 def row_max(s: Floats) -> Floats:
     """The largest of each row, (rows, 1); NaN wins, as in the kernels."""
-    return s.max(axis=1, keepdims=True)
+    top: Floats = s.max(axis=1, keepdims=True)
+    return top
 
 
 def row_sum(p: Floats) -> Floats:
     """The sum of each row, (rows, 1)."""
-    return p.sum(axis=1, keepdims=True)
+    total: Floats = p.sum(axis=1, keepdims=True)
+    return total
 
 
 def rescale(old: Floats, new: Floats) -> Floats:
@@ -71,6 +73,6 @@ def ratio(a: Floats, b: Floats) -> Floats:
     return np.where(b == 0, np.float32(0), a / b)
 
 
-def logsumexp(m: Floats, l: Floats) -> Floats:  # noqa: E741 - the field's name
+def logsumexp(m: Floats, l: Floats) -> Floats:
     """lse = m + ln l, the natural logarithm; -inf where l is 0."""
     return np.where(l == 0, -INF, m + np.log(l))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..trace import VERSION, file
 from ..trace.events import EVENT_COLUMNS, STEP_COLUMNS
-from ..trace.layout import Meta
+from ..trace.layout import Meta, TraceError
 from ..trace.recorder import Machine, Progress
 from ..trace.trace import Events, Trace, columns
 from . import inputs as named
@@ -80,13 +80,14 @@ def record(
     most that fits budget_bytes. progress(done, total) is called every few hundred steps and may raise to
     cancel. Raises ParameterError (a ValueError) in one sentence for whatever is asked wrongly, before any work.
     """
-    chosen, problem, tiling, given = prepare(kernel, arrays, key_mask, parameters)
-    expected = size_of(chosen, problem, tiling, given.key_mask is not None)
+    chosen, problem, tiling, own = _ask(kernel, arrays, key_mask, parameters)
+    expected = size_of(chosen, problem, tiling, _masked(chosen, problem, own, key_mask))
     limit = BUDGET_BYTES if budget_bytes is None else budget_bytes
     kept = choose_values(expected, values, focus, limit, MAX_STEPS if max_steps is None else max_steps)
     machine = Machine(
         values=kept, focus=focus, capacity=-(-expected.value_bytes[kept] // 4), total_steps=expected.steps, progress=progress
     )
+    given = _given(chosen, problem, tiling, own, key_mask)
     outputs = run_twin(chosen, machine, problem, tiling, given)
     outputs = {name: np.ascontiguousarray(array, np.float32) for name, array in outputs.items()}
     if progress is not None:
@@ -99,8 +100,8 @@ def estimate(
     kernel: str, *arrays: ArrayLike, key_mask: ArrayLike | None = None, **parameters: Any
 ) -> Estimate:
     """What `record` with the same arguments would leave behind. Raises ParameterError as it does."""
-    chosen, problem, tiling, masked = _ask(kernel, arrays, key_mask, parameters)
-    return size_of(chosen, problem, tiling, masked)
+    chosen, problem, tiling, own = _ask(kernel, arrays, key_mask, parameters)
+    return size_of(chosen, problem, tiling, _masked(chosen, problem, own, key_mask))
 
 
 def run_twin(kernel: Kernel, machine: Machine, problem: Problem, tiling: Tiling, given: Inputs) -> dict[str, Floats]:
@@ -114,29 +115,30 @@ def prepare(
     name: str, arrays: tuple[ArrayLike, ...], key_mask: ArrayLike | None, parameters: dict[str, Any]
 ) -> tuple[Kernel, Problem, Tiling, Inputs]:
     """Kernel, problem, tiling and inputs from what was asked. Raises ParameterError."""
-    kernel = get(name)
-    if arrays:
-        problem, tiling, given = named.own(kernel, arrays, key_mask, _asked(parameters))
-        return kernel, problem, tiling, given
-    problem, tiling = _named(kernel, parameters)
-    return kernel, problem, tiling, named.with_mask(kernel, problem, named.make(kernel, problem, tiling), key_mask)
+    kernel, problem, tiling, own = _ask(name, arrays, key_mask, parameters)
+    return kernel, problem, tiling, _given(kernel, problem, tiling, own, key_mask)
 
 
 def _ask(
     name: str, arrays: tuple[ArrayLike, ...], key_mask: ArrayLike | None, parameters: dict[str, Any]
-) -> tuple[Kernel, Problem, Tiling, bool]:
-    """As `prepare`, without making named arrays: sizes are known from the words alone."""
-    kernel = get(name)
+) -> tuple[Kernel, Problem, Tiling, Inputs | None]:
+    """What was asked, checked, with the person's own arrays if there are any. Named arrays are not made yet:
+    sizes are known from the words alone, and a refusal must cost nothing."""
+    kernel, asked = get(name), _asked(parameters)
     if arrays:
-        problem, tiling, given = named.own(kernel, arrays, key_mask, _asked(parameters))
-        return kernel, problem, tiling, given.key_mask is not None
-    problem, tiling = _named(kernel, parameters)
-    return kernel, problem, tiling, key_mask is not None or named.is_masked(kernel, problem)
+        return kernel, *named.own(kernel, arrays, key_mask, asked)
+    problem, tiling = named.build(kernel, {**kernel.defaults(asked.get("inputs", "random")), **asked})
+    return kernel, problem, tiling, None
 
 
-def _named(kernel: Kernel, parameters: dict[str, Any]) -> tuple[Problem, Tiling]:
-    asked = _asked(parameters)
-    return named.build(kernel, {**kernel.defaults(asked.get("inputs", "random")), **asked})
+def _masked(kernel: Kernel, problem: Problem, own: Inputs | None, key_mask: ArrayLike | None) -> bool:
+    """Whether the run will have a key mask."""
+    return key_mask is not None or (own is None and named.is_masked(kernel, problem))
+
+
+def _given(kernel: Kernel, problem: Problem, tiling: Tiling, own: Inputs | None, key_mask: ArrayLike | None) -> Inputs:
+    """The inputs: the person's own, or the named ones, made now."""
+    return own or named.with_mask(kernel, problem, named.make(kernel, problem, tiling), key_mask)
 
 
 def _asked(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -260,7 +262,7 @@ def _run(trace: Trace) -> Run:
     try:
         problem, tiling = Problem(**asked), Tiling(**trace.meta.tiling)
     except (TypeError, ParameterError) as error:
-        raise file.TraceError(f"The trace is damaged: it describes a problem that cannot be. {error}") from error
+        raise TraceError(f"The trace is damaged: it describes a problem that cannot be. {error}") from error
     return Run(trace.meta.kernel, problem, tiling, trace.outputs, trace)
 
 

@@ -22,7 +22,7 @@ class Attention:
 
     O: Doubles
     m: Doubles
-    l: Doubles  # noqa: E741 - the field's name
+    l: Doubles
     lse: Doubles
 
 
@@ -72,7 +72,7 @@ class Softmax:
 
     Y: Doubles
     m: Doubles
-    l: Doubles  # noqa: E741 - the field's name
+    l: Doubles
 
 
 def softmax(x: ArrayLike) -> Softmax:

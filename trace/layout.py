@@ -7,6 +7,7 @@ how to read itself back from JSON that cannot be trusted.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -75,6 +76,9 @@ class ArrayInfo:
 
     def offset(self, index: int) -> int:
         """Where tile `index` starts among the array's elements when they stand tile after tile."""
+        if len(self.col_edges) == 2:
+            plane, row = divmod(index, len(self.row_edges) - 1)
+            return (plane * self.rows + self.row_edges[row]) * self.cols
         plane, rows, cols = self.tile(index)
         return (plane * self.rows + rows.start) * self.cols + (rows.stop - rows.start) * cols.start
 
@@ -110,7 +114,8 @@ class LaunchInfo:
 
     @property
     def blocks(self) -> int:
-        return prod(size for _, size in self.grid)
+        count: int = prod(size for _, size in self.grid)
+        return count
 
     @property
     def shared_bytes(self) -> int:
@@ -243,7 +248,7 @@ class _Reader:
         edges = self.take(key, list)
         if not edges or not all(type(edge) is int for edge in edges) or edges[0] != 0 or edges[-1] != end:
             raise TraceError(f"The trace is damaged: {key!r} of {self.where} should run from 0 to {end}.")
-        if any(a >= b for a, b in zip(edges, edges[1:], strict=False)):
+        if any(a >= b for a, b in pairwise(edges)):
             raise TraceError(f"The trace is damaged: {key!r} of {self.where} should ascend.")
         return tuple(edges)
 
@@ -266,8 +271,10 @@ def _array(read: _Reader) -> ArrayInfo:
         initial=read.count("initial", -1),
         filled=filled if isinstance(filled, str) else None,
     )
-    if array.size >= 2**40:
+    if array.size >= 2**31:
         raise TraceError(f"The trace is damaged: array {array.name} claims {array.size} elements.")
+    if array.vector and cols != 1:
+        raise TraceError(f"The trace is damaged: vector {array.name} has {cols} columns.")
     return array
 
 

@@ -29,6 +29,10 @@ Progress = Callable[[int, int], None]
 
 PROGRESS_EVERY = 512  # steps; a callback may cost as much as a screen update
 
+# Plain integers: a column takes them without asking an enum for its index.
+_LOAD, _STORE, _INIT, _FILL, _UPDATE, _BARRIER, _PARTIAL = (int(kind) for kind in Kind)
+_BARRIER_ROW = (_BARRIER, NONE, NONE, 0, 0, 0, 0, 0, 0, -1)
+
 
 @dataclass(frozen=True)
 class Step:
@@ -48,23 +52,27 @@ class Array:
         self.node, self.info = node, info
         self.data = data if data is not None else np.empty((0, 0, 0), np.float32)
         self.stored: dict[int, int] = {}  # tile -> offset in the pool of what was last stored there
+        self.row_edges, self.col_edges = info.row_edges, info.col_edges
+        self.row_tiles, self.col_tiles = info.row_tiles, info.col_tiles
+        self.initial = info.initial
 
     def index(self, plane: int, row: int, col: int = 0) -> int:
         """The tile index of row tile `row`, column tile `col` of a plane."""
-        return (plane * self.info.row_tiles + row) * self.info.col_tiles + col
+        return (plane * self.row_tiles + row) * self.col_tiles + col
 
     def view(self, plane: int, row: int, col: int, tiles: int) -> Floats:
-        rows, cols = self.info.row_edges, self.info.col_edges
+        rows, cols = self.row_edges, self.col_edges
         return self.data[plane, rows[row] : rows[row + tiles], cols[col] : cols[col + 1]]
 
     def kept(self, tile: int, tiles: int) -> int:
         """Where the contents of these tiles stand in the pool, or -1 if not, or not in one run."""
-        stored = self.stored.get(tile)
-        if tiles == 1 and stored is not None:
-            return stored
-        if self.info.initial < 0 or any(tile + n in self.stored for n in range(tiles)):
-            return -1
-        return self.info.initial + self.info.offset(tile)
+        stored = self.stored
+        if stored:
+            if tiles == 1 and tile in stored:
+                return stored[tile]
+            if any(tile + n in stored for n in range(tiles)):
+                return -1
+        return self.initial + self.info.offset(tile) if self.initial >= 0 else -1
 
 
 class Slot:
@@ -93,23 +101,23 @@ class Slot:
             tape.load(self, source, tile, tiles, now.size * each)
         return now
 
-    def init(self, value: float, rows: int) -> None:
+    def init(self, value: float | np.floating[Any], rows: int) -> None:
         """Set the first `rows` rows to a constant."""
         self.now = self.buffer[:rows]
         self.now[...] = value
         tape = self.launch.tape
         if tape is not None:
-            tape.compute(Kind.INIT, self, NONE, 0, 0, 0)
+            tape.compute(_INIT, self, NONE, 0, 0, 0)
 
     def fill(self, values: NDArray[Any], flops: int, of: Array | None = None, tile: int = 0) -> Floats:
         """Write values computed from other slots: from here on the slot stands for `tile` of array `of`."""
-        return self._write(Kind.FILL, values, flops, of, tile)
+        return self._write(_FILL, values, flops, of, tile)
 
     def update(self, values: NDArray[Any], flops: int, of: Array | None = None, tile: int = 0) -> Floats:
         """Write values computed from the slot's own old values and others."""
-        return self._write(Kind.UPDATE, values, flops, of, tile)
+        return self._write(_UPDATE, values, flops, of, tile)
 
-    def _write(self, kind: Kind, values: NDArray[Any], flops: int, of: Array | None, tile: int) -> Floats:
+    def _write(self, kind: int, values: NDArray[Any], flops: int, of: Array | None, tile: int) -> Floats:
         self.now = now = self.buffer[: values.shape[0], : values.shape[1]]
         now[...] = values
         tape = self.launch.tape
@@ -119,13 +127,13 @@ class Slot:
 
     def store(self, target: Array, plane: int, row: int, col: int = 0) -> None:
         """Copy the slot to a tile of HBM."""
-        self._store(Kind.STORE, target, plane, row, col)
+        self._store(_STORE, target, plane, row, col)
 
     def partial(self, target: Array, plane: int, row: int) -> None:
         """Copy the slot to a tile of HBM as a split's unfinished result."""
-        self._store(Kind.PARTIAL, target, plane, row, 0)
+        self._store(_PARTIAL, target, plane, row, 0)
 
-    def _store(self, kind: Kind, target: Array, plane: int, row: int, col: int) -> None:
+    def _store(self, kind: int, target: Array, plane: int, row: int, col: int) -> None:
         target.view(plane, row, col, 1)[...] = self.now
         tape = self.launch.tape
         if tape is not None:
@@ -195,7 +203,7 @@ class Block:
         """Every thread of the block waits for the others: `__syncthreads()`."""
         tape = self.launch.tape
         if tape is not None:
-            tape.rows.extend((Kind.BARRIER, NONE, NONE, 0, 0, 0, 0, 0, 0, -1))
+            tape.rows.extend(_BARRIER_ROW)
 
 
 class Launch:
@@ -304,8 +312,8 @@ class Machine:
                 StepInfo(
                     step.name, len(self.launches), step.label, step.loops, step.relabel,
                     {target: formula.parse(text) for target, text in step.formulas.items()},
-                )  # fmt: skip
-            )
+                )
+            )  # fmt: skip
         info = LaunchInfo(name, title, tuple(grid.items()), threads, self._nodes)
         launch = Launch(self, info, {step.name: first + n for n, step in enumerate(steps)})
         self.launches.append(launch)
@@ -375,15 +383,15 @@ class Tape:
             value = self.keep(now)
         slot.value = value
         self.rows.extend((
-            Kind.LOAD, source.node, slot.node, tile, tiles, now.shape[0], now.shape[1], elements, 0, value,
+            _LOAD, source.node, slot.node, tile, tiles, now.shape[0], now.shape[1], elements, 0, value,
         ))  # fmt: skip
 
-    def compute(self, kind: Kind, slot: Slot, of: int, tile: int, tiles: int, flops: int) -> None:
+    def compute(self, kind: int, slot: Slot, of: int, tile: int, tiles: int, flops: int) -> None:
         now = slot.now
         slot.value = value = self.keep(now) if self.keeping else -1
         self.rows.extend((kind, of, slot.node, tile, tiles, now.shape[0], now.shape[1], 0, flops, value))
 
-    def store(self, kind: Kind, slot: Slot, target: Array, tile: int) -> None:
+    def store(self, kind: int, slot: Slot, target: Array, tile: int) -> None:
         now = slot.now
         value = slot.value
         if value < 0 and self.values != "none":  # no array on screen goes blank

@@ -8,7 +8,8 @@ needed, never stored: a file cannot contradict itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
 EVERY = 64
 
 Floats = NDArray[np.float32]
+Assemble = Callable[[], tuple[Floats, NDArray[np.bool_]]]
 
 
 class State(Mapping[str, Floats]):
-    """The numbers after one step, by name.
+    """The numbers after one step, by name. An array is put together when it is asked for.
 
     A slot is its valid part, (rows, cols), or (rows,) when it is one column wide. An array has its own
     shape, (batch, heads, rows, cols) or (batch, heads, rows), NaN where nothing was written yet (`written`
@@ -34,24 +36,29 @@ class State(Mapping[str, Floats]):
     are missing: asking for one says which.
     """
 
-    def __init__(self, numbers: dict[str, Floats], written: dict[str, NDArray[np.bool_]], why: dict[str, str]) -> None:
-        self._numbers, self._written, self._why = numbers, written, why
+    def __init__(self, slots: dict[str, Floats], arrays: dict[str, Assemble], why: dict[str, str]) -> None:
+        self._slots, self._arrays, self._why = slots, arrays, why
 
     def __getitem__(self, name: str) -> Floats:
-        try:
-            return self._numbers[name]
-        except KeyError:
-            raise KeyError(self._why.get(name, f"There is no slot or array {name} here.")) from None
+        if name in self._slots:
+            return self._slots[name]
+        if name in self._arrays:
+            return self._arrays[name]()[0]
+        raise KeyError(self._why.get(name, f"There is no slot or array {name} here."))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._numbers)
+        yield from self._arrays
+        yield from self._slots
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._arrays) + len(self._slots)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._slots or name in self._arrays
 
     def written(self, name: str) -> NDArray[np.bool_]:
         """Which elements of an array hold something."""
-        return self._written[name]
+        return self._arrays[name]()[1]
 
 
 class Replay:
@@ -94,7 +101,8 @@ class Replay:
         trace = self.trace
         block, launch = trace.steps_block[t], trace.step_info(t).launch
         of_launch = self._launch_steps(launch)
-        return of_launch.start + int(np.searchsorted(trace.steps_block[of_launch], block))
+        first: int = of_launch.start + int(np.searchsorted(trace.steps_block[of_launch], block))
+        return first
 
     def _launch_steps(self, launch: int) -> slice:
         of_kind = np.array([step.launch for step in self.trace.meta.steps])[self.trace.steps_kind]
@@ -103,12 +111,14 @@ class Replay:
     def state(self, t: int) -> State:
         trace = self.trace
         numbers: dict[str, Floats] = {}
-        written: dict[str, NDArray[np.bool_]] = {}
+        arrays: dict[str, Assemble] = {}
         why: dict[str, str] = {}
         end = int(trace.steps_events[t])
         for node, info in enumerate(trace.meta.arrays):
-            if info.space == "hbm":
-                numbers[info.name], written[info.name] = self._array(node, info, end)
+            if info.space == "hbm" and trace.meta.values != "none":
+                arrays[info.name] = partial(self._array, node, info, end)
+            elif info.space == "hbm":
+                why[info.name] = f"The numbers of {info.name} were not kept (values='none')."
         nodes = trace.meta.nodes
         launch = trace.step_info(t).launch
         if launch >= 0:
@@ -126,7 +136,7 @@ class Replay:
                 continue
             data = trace.values[value : value + rows * cols]
             numbers[name] = data if nodes[node].cols == 1 else data.reshape(rows, cols)
-        return State(numbers, written, why)
+        return State(numbers, arrays, why)
 
     def _array(self, node: int, info: ArrayInfo, end: int) -> tuple[Floats, NDArray[np.bool_]]:
         trace = self.trace

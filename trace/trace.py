@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array as packed
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -131,7 +132,8 @@ class Trace:
     @cached_property
     def event_step(self) -> NDArray[np.int64]:
         """The step of each event."""
-        counts = np.diff(self.steps_events.astype(np.int64), prepend=0)
+        ends = self.steps_events.astype(np.int64)
+        counts = ends - np.concatenate([[0], ends[:-1]])
         return np.repeat(np.arange(len(counts)), counts)
 
     @cached_property
@@ -148,7 +150,7 @@ class Trace:
         return Replay(self)
 
 
-def columns(rows: Sequence[int], width: int, dtypes: dict[str, type[np.generic]]) -> dict[str, NDArray[Any]]:
+def columns(rows: packed[int], width: int, dtypes: dict[str, type[np.generic]]) -> dict[str, NDArray[Any]]:
     """Flat integer rows as typed columns. Raises OverflowError where a number does not fit its column."""
     table = np.frombuffer(rows, np.int64).reshape(-1, width) if len(rows) else np.empty((0, width), np.int64)
     result: dict[str, NDArray[Any]] = {}

@@ -24,6 +24,7 @@ _FIELD = re.compile(r"\{([^{}]+)\}")
 
 def number(value: float, digits: int = 4) -> str:
     """`value` as people read it: whole numbers plain, others with `digits` decimals, extremes as powers of ten."""
+    value = float(value)
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

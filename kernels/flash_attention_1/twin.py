@@ -52,7 +52,7 @@ def flash_attention_1(machine: Machine, problem: Problem, tiling: Tiling, inputs
     mask = key_mask_array(machine, inputs.key_mask, keys)
     O = machine.array("O", np.zeros(matrix, np.float32), role="output", row_edges=rows, filled=filled)
     m = machine.array("m", np.full(vector, -INF, np.float32), role="scratch", row_edges=rows, filled=filled)
-    l = machine.array("l", np.zeros(vector, np.float32), role="scratch", row_edges=rows, filled=filled)  # noqa: E741
+    l = machine.array("l", np.zeros(vector, np.float32), role="scratch", row_edges=rows, filled=filled)
     S = machine.virtual("S", (p.batch, p.heads, p.seqlen_q, p.seqlen_k), rows, keys)
     machine.start("The inputs stand in HBM. The launcher has filled O with 0, m with −∞ and l with 0; that fill is not counted.")
 

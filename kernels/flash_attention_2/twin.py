@@ -70,7 +70,7 @@ def flash_attention_2(machine: Machine, problem: Problem, tiling: Tiling, inputs
         plane, kv = batch * p.heads + head, batch * p.kv_heads + head // p.group
         r = rows[i + 1] - rows[i]
         with block.step("block appears") as step:
-            step.say(f"Block {{block}} gets its shared memory. It will own query tile {{block.i}} and write O{{block.i}} alone, once.")
+            step.say("Block {block} gets its shared memory. It will own query tile {block.i} and write O{block.i} alone, once.")
         with block.step("load Q, initialise") as step:
             Qi.load(Q, plane, i)
             mi.init(-INF, r)

@@ -156,7 +156,7 @@ def combine(machine: Machine, p: Problem, splits: int, partials: tuple[Array, Ar
     d, (O_partial, m_partial, l_partial) = p.head_dim, partials
     lse = np.empty((p.batch, p.heads, 1), np.float32)
     launch = machine.launch("combine", "launch 2: combine", {"head": p.heads, "batch": p.batch}, d, COMBINE)
-    m, l = (launch.shared(name, 1, 1, lifetime="block", carry=True) for name in ("m", "l"))  # noqa: E741
+    m, l = (launch.shared(name, 1, 1, lifetime="block", carry=True) for name in ("m", "l"))
     Oi = launch.register("Oi", 1, d, lifetime="block", carry=True)
     ms, ls, ws = (launch.register(name, splits, 1, lifetime="block") for name in ("ms", "ls", "ws"))
     Os = launch.register("Os", splits, d, lifetime="block")

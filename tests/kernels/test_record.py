@@ -1,0 +1,201 @@
+"""Recording as a person calls it: estimates, refusals, progress, determinism, errors that say what would be right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import flashstep as fs
+from flashstep.kernels.inputs import PRESETS
+from flashstep.kernels.record import prepare, run_twin
+from flashstep.kernels.registry import KERNELS
+from flashstep.trace.recorder import Machine
+
+SIZES: list[dict[str, Any]] = [
+    {},
+    {"batch": 2, "heads": 4, "kv_heads": 2, "seqlen_q": 7, "seqlen_k": 11, "head_dim": 5, "block_rows": 3, "block_cols": 4},
+    {"seqlen_k": 0},
+    {"seqlen_k": 3, "splits": 7, "key_mask": [True, False, True]},
+    {"inputs": "first-tile-masked"},
+    {"inputs": "fully-masked-row"},
+]
+
+
+def fitted(kernel: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """What of `asked` the kernel has a use for."""
+    known = {*KERNELS[kernel].parameters, "key_mask"}
+    fit = {name: value for name, value in asked.items() if name in known}
+    if kernel == "flash-decoding":
+        fit.pop("seqlen_q", None)
+    if KERNELS[kernel].matrix:
+        fit.pop("key_mask", None)
+    return fit
+
+
+@pytest.mark.parametrize("kernel", fs.kernels)
+@pytest.mark.parametrize("asked", SIZES)
+def test_the_estimate_is_what_comes(kernel: str, asked: dict[str, Any]) -> None:
+    fit = fitted(kernel, asked)
+    expected = fs.estimate(kernel, **fit)
+    for values in ("all", "focus", "none"):
+        trace = fs.record(kernel, values=values, **fit).trace
+        assert len(trace.steps) == expected.steps
+        assert len(trace.events) == expected.events
+        assert trace.values.nbytes <= expected.value_bytes[values]
+    if kernel != "flash-decoding":  # where one split is the whole, its partial is not kept twice
+        assert fs.record(kernel, values="all", **fit).trace.values.nbytes == expected.value_bytes["all"]
+
+
+@pytest.mark.parametrize("kernel", fs.kernels)
+@pytest.mark.parametrize("asked", SIZES)
+def test_same_run_same_bytes_and_recording_changes_nothing(kernel: str, asked: dict[str, Any]) -> None:
+    fit = fitted(kernel, asked)
+    run = fs.record(kernel, **fit)
+    assert run.to_bytes() == fs.record(kernel, **fit).to_bytes()
+    mask = fit.pop("key_mask", None)
+    chosen, problem, tiling, inputs = prepare(kernel, (), mask, fit)
+    silent = run_twin(chosen, Machine(record=False), problem, tiling, inputs)
+    for name, output in run.outputs.items():
+        assert np.array_equal(silent[name], output, equal_nan=True)
+        assert output.dtype == np.float32
+    assert set(run.outputs) == set(chosen.outputs)
+
+
+@pytest.mark.parametrize("kernel", fs.kernels)
+def test_policies_keep_what_they_say(kernel: str) -> None:
+    sizes = fitted(kernel, {"heads": 2, "seqlen_q": 8, "splits": 3})
+    everything = fs.record(kernel, values="all", **sizes).trace
+    focused = fs.record(kernel, values="focus", focus=1, **sizes).trace
+    bare = fs.record(kernel, values="none", **sizes).trace
+    assert bare.values.size == 0
+    for step in everything.steps:
+        full, some = everything.state(step.index), focused.state(step.index)
+        for name in some:
+            assert np.array_equal(full[name], some[name], equal_nan=True), (step, name)
+        if step.block == 1 or step.launch < 0:
+            assert set(full) == set(some)
+        assert everything.ledger(step.index) == bare.ledger(step.index) == focused.ledger(step.index)
+        assert bare.steps[step.index].label == step.label
+    # No array on screen goes blank.
+    for array in everything.meta.arrays:
+        if array.space == "hbm":
+            assert np.array_equal(everything.state(-1)[array.name], focused.state(-1)[array.name], equal_nan=True)
+
+
+def test_the_most_that_fits_is_kept_and_the_rest_refused() -> None:
+    sizes: dict[str, Any] = {"seqlen_q": 256, "seqlen_k": 256, "head_dim": 16, "block_rows": 16, "block_cols": 16}
+    expected = fs.estimate("flash-attention-2", **sizes)
+    kept = {b: fs.record("flash-attention-2", budget_bytes=b, **sizes).trace.meta.values for b in expected.value_bytes.values()}
+    assert kept == {expected.value_bytes["all"]: "all", expected.value_bytes["focus"]: "focus", 0: "none"}
+    with pytest.raises(fs.ParameterError, match=r"Keeping all values would take .* values='focus' \(.*\) would fit"):
+        fs.record("flash-attention-2", values="all", budget_bytes=expected.value_bytes["focus"], **sizes)
+    with pytest.raises(fs.ParameterError, match=r"would take 817 steps.*at most 100") as refused:
+        fs.record("flash-attention-2", max_steps=100, **sizes)
+    assert refused.value.field == "seqlen_k"
+
+
+def test_progress_is_told_and_can_cancel() -> None:
+    told: list[tuple[int, int]] = []
+    sizes: dict[str, Any] = {"seqlen_q": 64, "seqlen_k": 256}
+    fs.record("flash-attention-2", values="none", progress=lambda done, total: told.append((done, total)), **sizes)
+    assert told == sorted(told)
+    assert len(told) > 2
+    assert told[-1][0] == told[-1][1] == fs.estimate("flash-attention-2", **sizes).steps
+
+    class Enough(Exception):
+        pass
+
+    def stop(done: int, total: int) -> None:
+        raise Enough
+
+    with pytest.raises(Enough):
+        fs.record("flash-attention-2", progress=stop, **sizes)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "asked", "field", "words"),
+    [
+        ("flash", {}, "kernel", "choose one of standard, online-softmax"),
+        ("standard", {"seqlen_q": 0}, "seqlen_q", "from 1 to"),
+        ("standard", {"seqlen_k": -1}, "seqlen_k", "from 0 to"),
+        ("standard", {"head_dim": 5000}, "head_dim", "from 1 to 1,024"),
+        ("standard", {"heads": 6, "kv_heads": 4}, "kv_heads", "take a divisor of 6"),
+        ("standard", {"scale": float("nan")}, "scale", "finite"),
+        ("standard", {"block_rows": 0}, "block_rows", "from 1 to"),
+        ("standard", {"block_cols": 2.5}, "block_cols", "whole number"),
+        ("standard", {"causal": 1}, "causal", "true or false"),
+        ("standard", {"nonsense": 1}, "nonsense", "There is no parameter 'nonsense'"),
+        ("standard", {"inputs": "nice"}, "inputs", "choose one of random"),
+        ("standard", {"values": "some"}, "values", "all, focus, none"),
+        ("standard", {"focus": 99}, "focus", "from 0 to 3"),
+        ("standard", {"seed": -1}, "seed", "from 0"),
+        ("standard", {"key_mask": [1, 0]}, "key_mask", "boolean"),
+        ("standard", {"key_mask": [True]}, "key_mask", r"\(1, 8\) or \(8,\)"),
+        ("online-softmax", {"causal": True}, "causal", "as it is"),
+        ("online-softmax", {"key_mask": [True] * 8}, "key_mask", "as it is"),
+        ("online-softmax", {"inputs": "decode"}, "inputs", "do not suit"),
+        ("flash-decoding", {"seqlen_q": 2}, "seqlen_q", "should be 1"),
+        ("flash-decoding", {"splits": 0}, "splits", "from 1 to"),
+        ("flash-attention-2", {"seqlen_k": 2**24, "block_cols": 1}, "block_cols", "take larger tiles"),
+        ("flash-attention-2", {"inputs": "hand", "seqlen_k": 6}, "inputs", "five keys"),
+    ],
+)
+def test_refusals_name_the_field_and_what_would_be_right(kernel: str, asked: dict[str, Any], field: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words) as refused:
+        fs.record(kernel, **asked)
+    assert isinstance(refused.value, fs.ParameterError)
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("shapes", "words"),
+    [
+        (((8, 4), (8, 4)), "3 arrays, not 2"),
+        (((8, 4), (8, 4), (7, 4)), "the same shape"),
+        (((8, 4), (8, 5), (8, 5)), "should agree"),
+        (((8,), (8, 4), (8, 4)), "1 dimensions"),
+        (((1, 3, 8, 4), (1, 2, 8, 4), (1, 2, 8, 4)), "take a divisor of 3"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(shapes: tuple[tuple[int, ...], ...], words: str) -> None:
+    with pytest.raises(fs.ParameterError, match=words):
+        fs.record("standard", *(np.zeros(shape, np.float32) for shape in shapes))
+
+
+def test_arrays_of_other_kinds() -> None:
+    with pytest.raises(fs.ParameterError, match="should hold real numbers"):
+        fs.record("standard", *([["a", "b"]] * 3))
+    with pytest.raises(fs.ParameterError, match="regular array"):
+        fs.record("standard", [[1, 2], [3]], [[1]], [[1]])
+    integers = fs.record("standard", [[1, 2]], [[3, 4]], [[5, 6]])
+    assert integers.outputs["O"].tolist() == [[[[5, 6]]]]
+    with pytest.raises(fs.ParameterError, match="the arrays say 1"):
+        fs.record("standard", [[1, 2]], [[3, 4]], [[5, 6]], seqlen_k=4)
+
+
+@pytest.mark.parametrize("kernel", fs.kernels)
+def test_every_preset_of_a_kernel_runs_and_shows_its_point(kernel: str) -> None:
+    assert set(KERNELS[kernel].presets) <= set(PRESETS)
+    for preset in KERNELS[kernel].presets:
+        run = fs.record(kernel, inputs=preset)
+        out = run.outputs["Y" if KERNELS[kernel].matrix else "O"]
+        assert np.all(np.isfinite(out)), preset
+        if preset == "fully-masked-row":
+            name = "m" if KERNELS[kernel].matrix else "lse"
+            assert np.any(run.outputs[name] == -np.inf)
+        if preset == "large":
+            scores = run.trace.state(-1)["X"] if KERNELS[kernel].matrix else run.outputs["lse"]
+            assert np.all(np.abs(scores) > 1000)
+
+
+def test_a_saved_run_comes_back(tmp_path: Any) -> None:
+    run = fs.record("flash-attention-1", heads=2, values="none")
+    run.save(tmp_path / "x.safetensors")
+    again = fs.load(tmp_path / "x.safetensors")
+    assert again.kernel == "flash-attention-1"
+    assert again.problem.heads == 2
+    assert set(again.outputs) == {"O", "lse"}
+    assert np.array_equal(again.outputs["O"], run.outputs["O"])
+    assert [p.name for p in tmp_path.iterdir()] == ["x.safetensors"]

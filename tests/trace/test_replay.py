@@ -1,0 +1,58 @@
+"""The state from a keyframe and a few events equals a plain replay from the start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import naive
+import numpy as np
+import pytest
+
+import flashstep as fs
+from flashstep.trace.replay import EVERY
+
+SIZES: list[tuple[str, dict[str, Any]]] = [
+    ("standard", {"seqlen_q": 7, "seqlen_k": 5, "block_rows": 3, "block_cols": 2, "heads": 2}),
+    ("online-softmax", {"seqlen_q": 5, "seqlen_k": 150, "block_rows": 4, "block_cols": 4}),
+    ("flash-attention-1", {"seqlen_q": 9, "seqlen_k": 30, "block_rows": 2, "block_cols": 4, "causal": True}),
+    ("flash-attention-2", {"seqlen_q": 5, "seqlen_k": 130, "block_rows": 4, "block_cols": 2, "heads": 2, "kv_heads": 1}),
+    ("flash-decoding", {"seqlen_k": 250, "block_cols": 2, "splits": 3, "batch": 2}),
+    ("flash-decoding", {"seqlen_k": 2, "splits": 4, "key_mask": [True, False]}),
+]
+
+
+@pytest.mark.parametrize(("kernel", "sizes"), SIZES)
+def test_state_from_keyframes_is_replay_from_the_start(kernel: str, sizes: dict[str, Any]) -> None:
+    trace = fs.record(kernel, **sizes).trace
+    assert len(trace.steps) > EVERY or sizes["seqlen_k"] == 2
+    steps = sorted({*range(0, len(trace.steps), 7), *range(EVERY - 2, min(EVERY + 3, len(trace.steps))), len(trace.steps) - 1})
+    for t in steps:
+        arrays, slots = naive.replay(trace, t)
+        state = trace.state(t)
+        assert set(state) == set(arrays) | set(slots), t
+        for name, expected in (arrays | slots).items():
+            assert naive.same(state[name], expected), (t, name)
+
+
+def test_a_state_says_what_it_does_not_hold() -> None:
+    trace = fs.record("flash-attention-2", values="focus", focus=1).trace
+    appeared = next(step.index for step in trace.steps if step.name == "block appears")
+    with pytest.raises(KeyError, match="holds nothing yet"):
+        trace.state(appeared)["Qi"]
+    filled = next(step.index for step in trace.steps if step.name == "fill Sij")
+    with pytest.raises(KeyError, match="not kept"):
+        trace.state(filled)["Sij"]
+    with pytest.raises(KeyError, match="no slot or array nonsense"):
+        trace.state(0)["nonsense"]
+    assert not trace.state(0).written("O").any()
+    assert trace.state(-1).written("O").all()
+    with pytest.raises(IndexError, match="from 0 to 18"):
+        trace.state(19)
+
+
+def test_what_memory_held_before_does_not_matter() -> None:
+    """An array that is only allocated holds NaN, and none comes through."""
+    for kernel in fs.kernels:
+        run = fs.record(kernel, seqlen_k=5, block_cols=2) if kernel != "online-softmax" else fs.record(kernel, seqlen_k=5)
+        for output in run.outputs.values():
+            assert np.isfinite(output).all()
