@@ -67,10 +67,17 @@ show_packages() { # reads pip's output; keeps one line that says what it is at, 
   [ ! -t 2 ] || printf '\r\033[K' >&2
 }
 
-install_package() { # what to install, as pip takes it
-  "$VENV/bin/python" -m pip install --disable-pip-version-check --no-input --progress-bar off --editable "$1" \
+pip_install() { # what pip installs
+  "$VENV/bin/python" -m pip install --disable-pip-version-check --no-input --progress-bar off "$@" \
     2>&1 </dev/null | show_packages >>"$SETUP_LOG"
   return "${PIPESTATUS[0]}"
+}
+
+install_package() { # the package as pip takes it; linked, not copied, so that an edit is seen at once
+  # The build backend goes into the environment too: a later setup then needs no network unless a package is new.
+  local backend
+  backend=$(sed -n 's/^requires = \["\(.*\)"\]$/\1/p' "$ROOT/pyproject.toml")
+  pip_install "$backend" && pip_install --no-build-isolation --editable "$1"
 }
 
 ensure_environment() { # run | dev: nothing to do when it stands and is of today's pyproject.toml
