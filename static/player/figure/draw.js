@@ -25,6 +25,19 @@ function set(node, name, value) {
   else node.setAttribute(name, value);
 }
 
+const classes = new Map();
+
+/** Class names of the scene, set apart from the page's own: 'frame used' -> 'f-frame f-used'. */
+function className(names) {
+  let full = classes.get(names);
+  if (full === undefined) {
+    if (classes.size > 2000) classes.clear();
+    full = names.split(' ').filter(Boolean).map((name) => `f-${name}`).join(' ');
+    classes.set(names, full);
+  }
+  return full;
+}
+
 function setText(node, value) {
   const kept = (node.kept ??= {});
   if (kept.text === value) return;
@@ -129,14 +142,14 @@ export class Renderer {
   update(entry, item) {
     const { node } = entry;
     if (item.kind === 'box') {
-      set(node, 'class', item.cls);
+      set(node, 'class', className(item.cls));
       set(node, 'x', round(item.x));
       set(node, 'y', round(item.y));
       set(node, 'width', round(Math.max(0, item.w)));
       set(node, 'height', round(Math.max(0, item.h)));
       set(node, 'rx', item.r ? round(item.r) : null);
     } else if (item.kind === 'text') {
-      set(node, 'class', item.cls);
+      set(node, 'class', className(item.cls));
       set(node, 'x', round(item.x));
       set(node, 'y', round(item.y));
       set(node, 'font-size', round(item.size));
@@ -144,7 +157,7 @@ export class Renderer {
       set(node, 'transform', item.turn ?? null);
       this.words(node, item.text, item.tail ?? '');
     } else if (item.kind === 'path') {
-      set(node, 'class', item.cls);
+      set(node, 'class', className(item.cls));
       set(node, 'd', item.d.replace(/\d+\.\d{3,}/g, (x) => round(Number(x))));
     } else if (item.kind === 'heat') this.heat(entry, item);
     else this.cells(entry, item);
@@ -164,7 +177,7 @@ export class Renderer {
       node.textContent = '';
       if (node.kept) node.kept.text = undefined;
       node.lead = document.createTextNode('');
-      node.tail = svg('tspan', { class: 'tail' });
+      node.tail = svg('tspan', { class: 'f-tail' });
       node.append(node.lead, node.tail);
     }
     if (node.lead.data !== text) node.lead.data = text;
@@ -173,7 +186,7 @@ export class Renderer {
 
   heat(entry, item) {
     const { node } = entry;
-    set(node, 'class', item.cls);
+    set(node, 'class', className(item.cls));
     set(node, 'x', round(item.x));
     set(node, 'y', round(item.y));
     set(node, 'width', round(item.w));
@@ -194,7 +207,7 @@ export class Renderer {
   /** A tile with numbers: a rectangle and a text for each cell. Nodes are pooled by place. */
   cells(entry, item) {
     const { node } = entry;
-    set(node, 'class', item.cls);
+    set(node, 'class', className(item.cls));
     set(node, 'transform', `translate(${round(item.x)} ${round(item.y)})`);
     const shape = `${item.rows}x${item.cols}/${round(item.ux)}x${round(item.uy)}/${round(item.size)}`;
     if (entry.shape !== shape) {
@@ -227,7 +240,7 @@ export class Renderer {
           opacity = round(0.04 + (TINT - 0.04) * intensity(x, item.scale));
         }
       }
-      set(rect, 'class', look);
+      set(rect, 'class', className(look));
       set(rect, 'fill-opacity', opacity);
       setText(text, words);
       set(text, 'textLength', null);

@@ -61,14 +61,16 @@ export function createFigure(host, { trace, replay }) {
   let look = {}; // where a person turned an array's frame to, until the next step
   let spoken = 0;
 
-  const size = () => {
+  // Asked of the browser only when the host changes: reading a size in the middle of a step costs a layout.
+  let size = measure();
+  function measure() {
     const width = Math.max(280, host.clientWidth || 800);
     const height = host.clientHeight || 0;
     return { width, height: width < FREE_BELOW || height < 240 ? null : height };
-  };
+  }
 
   function draw() {
-    scene = makeScene({ trace, replay, memory, look, ...shown, ...size() });
+    scene = makeScene({ trace, replay, memory, look, ...shown, ...size });
     renderer.draw(scene);
     drawOver();
   }
@@ -126,8 +128,8 @@ export function createFigure(host, { trace, replay }) {
   function speak(at) {
     const { full } = wordsOf(at);
     if (cursors[spoken].getAttribute('aria-label') !== full) {
-      turn = 1 - turn;
-      cursors[turn].setAttribute('aria-label', full);
+      spoken = 1 - spoken;
+      cursors[spoken].setAttribute('aria-label', full);
     }
     frame.setAttribute('aria-activedescendant', cursors[spoken].id);
   }
@@ -274,11 +276,11 @@ export function createFigure(host, { trace, replay }) {
   const theme = new MutationObserver(themed);
   theme.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme', 'class'] });
 
-  let last = '';
   function resize() {
-    const { width, height } = size();
-    if (!shown || last === `${width}x${height}`) return;
-    last = `${width}x${height}`;
+    const next = measure();
+    if (next.width === size.width && next.height === size.height) return;
+    size = next;
+    if (!shown) return;
     motion.finish();
     draw();
   }
@@ -290,8 +292,6 @@ export function createFigure(host, { trace, replay }) {
       motion.finish();
       if (shown && (shown.order !== order || shown.position !== position || shown.cell !== cell)) look = {};
       shown = { order, position, cell };
-      const { width, height } = size();
-      last = `${width}x${height}`;
       draw();
       const forward = previousPosition === null || position > previousPosition;
       if (animate && forward && !calm()) motion.start(scene, MOVE / (speed || 1));

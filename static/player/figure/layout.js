@@ -41,18 +41,26 @@ function numberUnits(ux) {
 export function measures(width, height) {
   const free = height === null || width < FREE_BELOW;
   const k = free ? 1 : clamp(Math.min(width / 800, height / 560), 0.82, 1.7);
+  const type = Math.max(k, 0.98); // room may shrink a little; words must not
   return {
     k,
     free,
     pad: 12 * k, // inside panels
     heading: 26 * k, // a panel's title line
-    title: 18 * k, // an array's name
-    note: 13 * k, // the line under a slot's name
+    title: 18 * type, // an array's name
+    note: 13.5 * type, // the line under a slot's name
     ring: 5 * k, // around a slot
-    gap: 16 * k, // between neighbours
+    gap: 11 * k, // between neighbours, at least
     between: 8 * k, // between panels
-    font: { heading: 13 * k, title: 12.5 * k, text: 11.5 * k, small: 10 * k },
+    font: { heading: 13.5 * type, title: 12.5 * type, text: 11.5 * type, small: 10.3 * type },
   };
+}
+
+/** Height of a cell of an array: tiles of one row, such as partials, stay high enough to see. */
+function cellHeight(node, unit, m) {
+  const rows = node.rowEdges[1] ?? 1;
+  const few = node.rowTiles * 9 * m.k <= 90 * m.k;
+  return unit.mode === 'image' && few ? Math.max(unit.uy, (7 * m.k) / rows) : unit.uy;
 }
 
 /**
@@ -64,8 +72,9 @@ export function measureArray(entry, unit, window, m) {
   const [r0, r1] = window.rows;
   const [c0, c1] = window.cols;
   const ux = node.cols === 1 ? Math.max(unit.ux, unit.mode === 'numbers' ? 0 : 9 * m.k) : unit.ux;
+  const uy = cellHeight(node, unit, m);
   const rowHeights = [];
-  for (let rt = r0; rt < r1; rt++) rowHeights.push((node.rowEdges[rt + 1] - node.rowEdges[rt]) * unit.uy);
+  for (let rt = r0; rt < r1; rt++) rowHeights.push((node.rowEdges[rt + 1] - node.rowEdges[rt]) * uy);
   const colWidths = [];
   for (let ct = c0; ct < c1; ct++) colWidths.push((node.colEdges[ct + 1] - node.colEdges[ct]) * ux);
   const least = Math.min(...rowHeights, ...(colWidths.length > 1 ? colWidths : []), 1e9);
@@ -111,7 +120,7 @@ export function measureArray(entry, unit, window, m) {
   return {
     entry,
     ux,
-    uy: unit.uy,
+    uy,
     mode: unit.mode,
     gap,
     tiles,
@@ -124,13 +133,18 @@ export function measureArray(entry, unit, window, m) {
   };
 }
 
+/** Is the old value of a slot worth showing beside the new? alpha is made anew for each tile: nothing of it is carried. */
+export function carries(slot) {
+  return slot.carry && !(slot.space === 'register' && slot.lifetime === 'tile');
+}
+
 /** A slot: its tile, room for the old values of a carry on its left, its name below. Corner at 0, 0. */
 export function measureSlot(slot, unit, ghosts, m) {
   const ux = slot.cols === 1 ? Math.max(unit.ux, unit.mode === 'numbers' ? 0 : 10 * m.k) : unit.ux;
   const uy = slot.rows === 1 ? Math.max(unit.uy, unit.mode === 'numbers' ? 0 : 10 * m.k) : unit.uy;
   const w = slot.cols * ux;
   const h = slot.rows * uy;
-  const ghost = slot.carry && (ghosts === 'all' || (ghosts === 'vectors' && slot.cols === 1));
+  const ghost = carries(slot) && (ghosts === 'all' || (ghosts === 'vectors' && slot.cols === 1));
   const arrow = 20 * m.k;
   const lead = ghost ? w + arrow : 0;
   const named = textWidth(slot.name, m.font.title, true);
@@ -273,7 +287,7 @@ function fitHbm(entries, width, height, m, cells) {
       for (const ratio of HEAT_RATIOS) {
         const unit = { ux, uy: ux * ratio, mode: 'image' };
         const legible = matrices.every(
-          ({ node }) => (node.rowTiles === 1 || node.rowEdges[1] * unit.uy >= 7 * m.k) && node.cols * ux >= 20 * m.k,
+          ({ node }) => (node.rowTiles === 1 || node.rowEdges[1] * cellHeight(node, unit, m) >= 7 * m.k - 0.01) && node.cols * ux >= 20 * m.k,
         );
         if (!legible) continue;
         const score = Math.sqrt(ux * unit.uy) * (ratio >= 0.5 ? 1 : 0.8);
@@ -308,7 +322,7 @@ function sramBlocks(slots, unit, ghosts, width, m) {
   const shared = slots.filter((slot) => slot.space === 'shared').map((slot) => measureSlot(slot, unit, ghosts, m));
   const registers = slots.filter((slot) => slot.space === 'register').map((slot) => measureSlot(slot, unit, ghosts, m));
   // A shelf of what is kept from tile to tile, under the tiles that pass.
-  shared.forEach((block, n) => (block.fresh = n > 0 && block.slot.carry && !shared[n - 1].slot.carry));
+  shared.forEach((block, n) => (block.fresh = n > 0 && carries(block.slot) && !carries(shared[n - 1].slot)));
   if (!registers.length) return shared;
   const inside = flow(registers, width - 2 * m.pad - 2 * m.pad, 8 * m.k, 4 * m.k);
   if (!inside) return null;
@@ -331,16 +345,16 @@ function sramHeight(slots, unit, ghosts, width, m) {
 
 function slotCells(slots, ghosts) {
   return total(
-    slots.map((slot) => slot.rows * slot.cols * (slot.carry && (ghosts === 'all' || (ghosts && slot.cols === 1)) ? 2 : 1)),
+    slots.map((slot) => slot.rows * slot.cols * (carries(slot) && (ghosts === 'all' || (ghosts && slot.cols === 1)) ? 2 : 1)),
   );
 }
 
-/** How the slots are drawn in a given room: {unit, ghosts}. */
-function fitSram(slots, width, height, m, cells) {
+/** How the slots are drawn in a given room: {unit, ghosts}. keep: these ghosts and no others. */
+function fitSram(slots, width, height, m, cells, keep = null) {
   for (const ux of NUMBER_WIDTHS) {
     if (ux > 44 * m.k) continue;
     for (const unit of numberUnits(ux)) {
-      for (const ghosts of m.free ? ['vectors'] : ['all', 'vectors']) {
+      for (const ghosts of keep !== null ? [keep] : m.free ? ['vectors'] : ['all', 'vectors']) {
         if (slotCells(slots, ghosts) > cells) continue;
         if (sramHeight(slots, unit, ghosts, width, m) <= height) return { unit, ghosts };
       }
@@ -390,9 +404,11 @@ export function chooseUnits({ entries, slots, width, height, panels = 1, gridHei
         if (all + panels * slotCells(slots, ghosts) > cells) continue;
         const hbm = hbmHeight(entries, unit, null, width, m);
         if (hbm >= room) continue;
-        if (hbm + rows * sramHeight(slots, unit, ghosts, panelWidth, m) <= room) {
-          return { hbm: { unit, n: null }, sram: { unit, ghosts } };
-        }
+        if (hbm + rows * sramHeight(slots, unit, ghosts, panelWidth, m) > room) continue;
+        // One unit for both; then the slots may grow into what is left.
+        const larger = fitSram(slots, panelWidth, (room - hbm) / rows, m, Math.floor((cells - all) / panels), ghosts);
+        const grows = larger.unit.mode === 'numbers' && larger.unit.ux > unit.ux;
+        return { hbm: { unit, n: null }, sram: grows ? larger : { unit, ghosts } };
       }
     }
   }
@@ -456,7 +472,10 @@ function placeSquares(groups, box, m) {
   const turn = (w) => {
     if (x > box.x && x + w > box.x + box.w) [x, y] = [box.x, y + side + 6 * m.k];
   };
-  for (const group of groups) {
+  // One row where it fits; else the launch at work stands last, so that its lines to SRAM cross nothing.
+  const wraps = !small && label(one) + beside + Math.min(one.blocks, 12) * (side + gap) > box.w;
+  for (const group of wraps ? [...others, one] : groups) {
+    if (wraps && group.run && x > box.x) [x, y] = [box.x, y + side + 4 * m.k];
     if (!group.run && !small) {
       const w = chip(group);
       turn(w);

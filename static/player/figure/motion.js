@@ -88,13 +88,13 @@ export class Motion {
 
   #fly(move) {
     const { from, to } = move;
-    const clone = svg('g', { class: 'flight' });
+    const clone = svg('g', { class: 'f-flight' });
     // The copy is of what lands (its numbers are the ones that travel), drawn at the place it leaves.
     const load = move.kind === 'load';
     const shown = (load ? move.lands : move.source).flatMap((key) => this.#parts(key));
     const home = load ? to : from;
     for (const part of shown) clone.append(part.cloneNode(true));
-    if (!shown.length) clone.append(svg('rect', { class: 'frame', x: home.x, y: home.y, width: home.w, height: home.h }));
+    if (!shown.length) clone.append(svg('rect', { class: 'f-frame', x: home.x, y: home.y, width: home.w, height: home.h }));
     for (const part of clone.querySelectorAll('[data-key]')) part.removeAttribute('data-key');
     this.#renderer.flying.append(clone);
     this.#clones.push(clone);

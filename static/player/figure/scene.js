@@ -176,7 +176,7 @@ const grown = (at, by) => ({ x: at.x - by, y: at.y - by, w: at.w + 2 * by, h: at
 
 /** Font size of the numbers in a cell. */
 function cellFont(ux, uy) {
-  return Math.min(ux / 3.22, uy * 0.66);
+  return Math.min(ux / 3.34, uy * 0.66);
 }
 
 function drawHbm({ trace, replay, order, position, frame, scene, cell }, touched, held) {
@@ -520,8 +520,8 @@ function drawSlot({ trace, replay, scene, m, active, cell }, part, key, state, e
   if (event && (event.kind === 'update' || event.kind === 'fill')) {
     items.push(box(`${key}/ring`, grown(at, 4 * m.k), `ring ${event.kind}`, { r: 4 * m.k }));
   }
-  const before = carried && slot.carry && active ? replay.before(slot.id, active.block, active.step) : null;
-  if (before && part.ghost) {
+  const before = carried && part.ghost && active ? replay.before(slot.id, active.block, active.step) : null;
+  if (before) {
     content(`${key}/old`, part.ghost, before, 'old');
     items.push(box(`${key}/old/frame`, part.ghost, `frame old hue-${hue}`, { r: 1.5 }));
     const mid = at.y + at.h / 2;
