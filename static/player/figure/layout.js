@@ -9,19 +9,19 @@ export const MAX_NUMBER_CELLS = 720;
 /** Tiles drawn, in the whole figure. */
 export const MAX_TILES = 220;
 /** The narrowest cell that still shows a number such as −0.54 at 10 px. */
-export const MIN_NUMBER_WIDTH = 31;
+export const MIN_NUMBER_WIDTH = 30;
 /** Below this width the figure may be as tall as it likes: the page scrolls. */
 export const FREE_BELOW = 600;
 /** More blocks than this are drawn as bins. */
 export const MAX_SQUARES = 64;
 const BINS = 48;
 
-const NUMBER_WIDTHS = [72, 66, 60, 56, 52, 48, 45, 42, 40, 38, 36, 34, 33, 32, MIN_NUMBER_WIDTH];
+const NUMBER_WIDTHS = [72, 66, 60, 56, 52, 48, 45, 42, 40, 38, 36, 34, 33, 32, 31, MIN_NUMBER_WIDTH];
 const NUMBER_RATIOS = [0.61, 0.57, 0.53, 0.49, 0.46, 0.43];
 /** The lowest cell that still shows a number. */
-const MIN_NUMBER_HEIGHT = 14;
+const MIN_NUMBER_HEIGHT = 13.8;
 const HEAT_WIDTHS = [30, 26, 22, 18, 15, 12, 10, 8, 6.5, 5, 4, 3.2, 2.5, 2, 1.6, 1.25, 1, 0.8, 0.6, 0.45, 0.3, 0.2];
-const HEAT_RATIOS = [1, 0.75, 0.5, 0.35, 0.25];
+const HEAT_RATIOS = [1, 0.75, 0.5, 0.35, 0.25, 0.15];
 const WINDOWS = [12, 8, 6, 5, 4, 3, 2, 1];
 
 const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
@@ -45,8 +45,8 @@ export function measures(width, height) {
   return {
     k,
     free,
-    pad: 12 * k, // inside panels
-    heading: 26 * k, // a panel's title line
+    pad: 10 * k, // inside panels
+    heading: 25 * k, // a panel's title line
     title: 18 * type, // an array's name
     note: 13.5 * type, // the line under a slot's name
     ring: 5 * k, // around a slot
@@ -78,7 +78,7 @@ export function measureArray(entry, unit, window, m) {
   const colWidths = [];
   for (let ct = c0; ct < c1; ct++) colWidths.push((node.colEdges[ct + 1] - node.colEdges[ct]) * ux);
   const least = Math.min(...rowHeights, ...(colWidths.length > 1 ? colWidths : []), 1e9);
-  const gap = unit.mode === 'numbers' ? 8 * m.k : clamp(least * 0.15, 1, 5 * m.k);
+  const gap = unit.mode === 'numbers' ? 7 * m.k : clamp(least * 0.15, 1, 5 * m.k);
 
   const labelled = node.rowTiles > 1 || node.colTiles > 1;
   const longest = `${node.name.length > 2 ? '' : node.name}${Math.max(0, node.rowTiles - 1)}`;
@@ -93,9 +93,11 @@ export function measureArray(entry, unit, window, m) {
 
   const inner = Math.max(total(colWidths) + gap * Math.max(0, colWidths.length - 1), 26 * m.k);
   const tall = Math.max(total(rowHeights) + gap * Math.max(0, rowHeights.length - 1), 14 * m.k);
-  const name = entry.title;
-  const titled = textWidth(name, m.font.title, true);
   const body = before + inner + after;
+  // The shape goes with the name where there is room for it.
+  const long = textWidth(`${node.name} ${entry.shape}`, m.font.title, true);
+  const title = long > left + body + right + 14 * m.k ? node.name : `${node.name} ${entry.shape}`;
+  const titled = textWidth(title, m.font.title, true);
   const w = Math.max(left + body + right, titled);
   const shift = Math.max(0, (titled - body - left - right) / 2);
   const x0 = shift + left + before;
@@ -119,6 +121,7 @@ export function measureArray(entry, unit, window, m) {
   if (after) more.push({ side: 'right', count: node.colTiles - c1, x: x0 + inner + gap, y: top, w: bar, h: tall });
   return {
     entry,
+    title,
     ux,
     uy,
     mode: unit.mode,
@@ -287,7 +290,7 @@ function fitHbm(entries, width, height, m, cells) {
       for (const ratio of HEAT_RATIOS) {
         const unit = { ux, uy: ux * ratio, mode: 'image' };
         const legible = matrices.every(
-          ({ node }) => (node.rowTiles === 1 || node.rowEdges[1] * cellHeight(node, unit, m) >= 7 * m.k - 0.01) && node.cols * ux >= 20 * m.k,
+          ({ node }) => (node.rowTiles === 1 || node.rowEdges[1] * cellHeight(node, unit, m) >= 6 * m.k) && node.cols * ux >= 20 * m.k,
         );
         if (!legible) continue;
         const score = Math.sqrt(ux * unit.uy) * (ratio >= 0.5 ? 1 : 0.8);
@@ -309,7 +312,7 @@ function fitHbm(entries, width, height, m, cells) {
       const tall = tile ? Math.min(tile.rowEdges[1] * unit.uy, 40 * m.k) / m.k : 0;
       const wide = tile ? Math.min(tile.colEdges[1] * unit.ux, 70 * m.k) / m.k : 0;
       const score =
-        unit.mode === 'numbers' ? (n > 1 ? 100 : 60) + Math.min(n, 3) * 10 + unit.ux / 10 : Math.min(n, 6) * 8 + tall / 2 + wide / 4;
+        unit.mode === 'numbers' ? (n > 1 ? 100 : 40) + Math.min(n, 3) * 10 + unit.ux / 10 : Math.min(n, 6) * 8 + tall / 2 + wide / 4;
       if (best && best.score >= score) continue;
       if (hbmHeight(entries, unit, n, width, m) <= height) best = { unit, n, score };
     }
@@ -349,12 +352,12 @@ function slotCells(slots, ghosts) {
   );
 }
 
-/** How the slots are drawn in a given room: {unit, ghosts}. keep: these ghosts and no others. */
-function fitSram(slots, width, height, m, cells, keep = null) {
+/** How the slots are drawn in a given room: {unit, ghosts}. */
+function fitSram(slots, width, height, m, cells) {
   for (const ux of NUMBER_WIDTHS) {
     if (ux > 44 * m.k) continue;
     for (const unit of numberUnits(ux)) {
-      for (const ghosts of keep !== null ? [keep] : m.free ? ['vectors'] : ['all', 'vectors']) {
+      for (const ghosts of m.free ? ['vectors'] : ['all', 'vectors']) {
         if (slotCells(slots, ghosts) > cells) continue;
         if (sramHeight(slots, unit, ghosts, width, m) <= height) return { unit, ghosts };
       }
@@ -381,22 +384,36 @@ function panelColumns(panels, width) {
 }
 
 /**
- * The units for a frame: how large a cell of HBM and of the slots is. Costly (a few ms), so callers keep it:
- * it depends on shapes and size only, never on the step.
+ * The units for a frame: how large a cell of HBM is, the same in every launch, and of the slots of each launch.
+ * Costly (some ms), so callers keep it: it depends on shapes and size only, never on the step.
+ * slots: of each launch. Returns {hbm: {unit, n}, sram: {unit, ghosts}[]}; n is the tiles of a window, null for all.
  */
 export function chooseUnits({ entries, slots, width, height, panels = 1, gridHeight }) {
   const m = measures(width, height);
   const columns = panelColumns(panels, width);
   const panelWidth = (width - m.between * (columns - 1)) / columns;
   const rows = Math.ceil(panels / columns);
+  const frame = { entries, width, m, panels, panelWidth, rows, room: m.free ? Infinity : height - gridHeight - m.between * (1 + rows) };
+  const each = slots.map((ofLaunch) => fitLaunch(frame, ofLaunch));
+  if (!each.length) return { hbm: fitHbm(entries, width, m.free ? 460 : frame.room / 2, m, MAX_NUMBER_CELLS), sram: [] };
+  // HBM stands still from launch to launch: it takes the smallest unit that one of them asks for.
+  const size = ({ hbm }) => (hbm.unit.mode === 'numbers' ? 1e6 : 0) + (hbm.n === null ? 1e3 : 0) + hbm.unit.ux * hbm.unit.uy;
+  const { hbm } = each.reduce((least, other) => (size(other) < size(least) ? other : least));
+  if (m.free) return { hbm, sram: each.map(({ sram }) => sram) };
+  const left = (frame.room - hbmHeight(entries, hbm.unit, hbm.n, width, m)) / rows;
+  const cells = (MAX_NUMBER_CELLS - (hbm.unit.mode === 'numbers' ? cellCount(entries, hbm.n) : 0)) / panels;
+  return { hbm, sram: slots.map((ofLaunch) => fitSram(ofLaunch, panelWidth, left, m, cells)) };
+}
+
+/** HBM and the slots of one launch, sharing a frame. */
+function fitLaunch({ entries, width, m, panels, panelWidth, rows, room }, slots) {
   const cells = MAX_NUMBER_CELLS;
-  const slotBudget = Math.floor(cells / panels);
+  const share = Math.floor((cells * 0.6) / panels);
+  const used = (sram) => (sram.unit.mode === 'numbers' ? panels * slotCells(slots, sram.ghosts) : 0);
   if (m.free) {
-    const sram = fitSram(slots, panelWidth, 620, m, Math.floor(slotBudget * 0.6));
-    const hbm = fitHbm(entries, width, 460, m, cells - panels * slotCells(slots, sram.ghosts));
-    return { hbm, sram };
+    const sram = fitSram(slots, panelWidth, 620, m, share);
+    return { hbm: fitHbm(entries, width, 460, m, cells - used(sram)), sram };
   }
-  const room = height - gridHeight - m.between * (1 + rows);
   const all = cellCount(entries, null);
   for (const ux of NUMBER_WIDTHS) {
     for (const unit of numberUnits(ux)) {
@@ -404,23 +421,18 @@ export function chooseUnits({ entries, slots, width, height, panels = 1, gridHei
         if (all + panels * slotCells(slots, ghosts) > cells) continue;
         const hbm = hbmHeight(entries, unit, null, width, m);
         if (hbm >= room) continue;
-        if (hbm + rows * sramHeight(slots, unit, ghosts, panelWidth, m) > room) continue;
-        // One unit for both; then the slots may grow into what is left.
-        const larger = fitSram(slots, panelWidth, (room - hbm) / rows, m, Math.floor((cells - all) / panels), ghosts);
-        const grows = larger.unit.mode === 'numbers' && larger.unit.ux > unit.ux;
-        return { hbm: { unit, n: null }, sram: grows ? larger : { unit, ghosts } };
+        if (hbm + rows * sramHeight(slots, unit, ghosts, panelWidth, m) <= room) return { hbm: { unit, n: null }, sram: { unit, ghosts } };
       }
     }
   }
   // They do not share a unit: the slots first, because there the arithmetic is read, then HBM in the rest.
-  let sram = fitSram(slots, panelWidth, (room * 0.5) / rows, m, Math.floor(slotBudget * 0.6));
+  let sram = fitSram(slots, panelWidth, (room * 0.5) / rows, m, share);
   if (sram.unit.mode !== 'numbers') {
-    const larger = fitSram(slots, panelWidth, (room * 0.62) / rows, m, Math.floor(slotBudget * 0.6));
+    const larger = fitSram(slots, panelWidth, (room * 0.62) / rows, m, share);
     if (larger.unit.mode === 'numbers') sram = larger;
   }
-  const used = rows * sramHeight(slots, sram.unit, sram.ghosts, panelWidth, m);
-  const cellsUsed = sram.unit.mode === 'numbers' ? panels * slotCells(slots, sram.ghosts) : 0;
-  return { hbm: fitHbm(entries, width, room - used, m, cells - cellsUsed), sram };
+  const height = rows * sramHeight(slots, sram.unit, sram.ghosts, panelWidth, m);
+  return { hbm: fitHbm(entries, width, room - height, m, cells - used(sram)), sram };
 }
 
 /** How tall the row of the grids is: squares, a sentence, and room for the lines down to SRAM. */
@@ -512,20 +524,21 @@ function placeSquares(groups, box, m) {
 
 /**
  * Every box of a frame.
- * entries: [{node, plane, focus: {rt, ct} | null, split: boolean, title}]; slots: of the launch drawn; groups: as layoutGrid.
+ * entries: [{node, plane, focus: {rt, ct} | null, split: boolean, shape}]; slots: of the launch drawn; groups: as layoutGrid;
+ * hbm, sram: units, as chooseUnits gives them.
  * Returns {width, height, m, hbm: {box, arrays}, grid: {box, groups, ...}, panels: [{box, slots, registers}]}.
  */
-export function layout({ entries, slots, groups, sentence, width, height, panels = 1, units }) {
+export function layout({ entries, slots, groups, sentence, width, height, panels = 1, hbm: hbmUnits, sram }) {
   const m = measures(width, height);
   const inner = width - 2 * m.pad;
   let y = 0;
 
-  const blocks = hbmBlocks(entries, units.hbm.unit, units.hbm.n, m);
+  const blocks = hbmBlocks(entries, hbmUnits.unit, hbmUnits.n, m);
   const flowed = hbmFlow(blocks, width, m) ?? { shelves: blocks.map((block) => [block]), h: total(blocks.map((b) => b.h)) };
   const columns = panelColumns(panels, width);
   const rows = Math.ceil(panels / columns);
   const panelWidth = (width - m.between * (columns - 1)) / columns;
-  const parts = sramBlocks(slots, units.sram.unit, units.sram.ghosts, panelWidth, m) ?? [];
+  const parts = sramBlocks(slots, sram.unit, sram.ghosts, panelWidth, m) ?? [];
   const slotFlow = flow(parts, panelWidth - 2 * m.pad, 10 * m.k, 4 * m.k) ?? { shelves: parts.map((part) => [part]), h: total(parts.map((p) => p.h)) };
   const grid = gridHeight(width, height);
   let hbmHeight = m.heading + flowed.h + m.pad;

@@ -50,9 +50,16 @@ export function blockPlace(trace, launch, block) {
     .join(', ');
 }
 
-/** The blocks whose SRAM is drawn, up to four. */
-export function shownBlocks(at, width) {
-  return at.active.slice(0, width < FREE_BELOW ? 2 : 4);
+/**
+ * The blocks whose SRAM is drawn, up to four: [{block, step, active}]. Where the whole grid fits, each block keeps its
+ * panel from its first step to the end of the launch (step -1: not started); else the panels follow the first blocks at work.
+ */
+export function shownBlocks(trace, order, at, width) {
+  const room = width < FREE_BELOW ? 2 : 4;
+  const blocks = at.launch >= 0 ? trace.launches[at.launch].blocks : 0;
+  if (order.name !== 'together' || blocks > room) return at.active.slice(0, room).map(({ block, step }) => ({ block, step, active: true }));
+  const step = (block) => at.active.find((each) => each.block === block)?.step;
+  return Array.from({ length: blocks }, (_, block) => ({ block, step: step(block) ?? at.progress(block), active: step(block) !== undefined }));
 }
 
 /** Remembers what does not change from step to step: units by size and launch. One for each figure. */
@@ -77,8 +84,8 @@ export function makeScene({ trace, replay, order, position, cell = null, look = 
   const at = order.at(position);
   const launch = at.launch >= 0 ? at.launch : 0;
   const started = at.launch >= 0 && at.active.length > 0;
-  const shown = shownBlocks(at, width);
-  const lead = shown[0] ?? null;
+  const shown = shownBlocks(trace, order, at, width);
+  const lead = shown.find((each) => each.active) ?? null;
   const planes = planesOf(trace, started ? at.launch : -1, lead?.block ?? 0);
   const places = lead ? placesOf(trace, at.launch, lead.block, lead.step) : {};
   const split = splitsOf(trace);
@@ -97,7 +104,7 @@ export function makeScene({ trace, replay, order, position, cell = null, look = 
       }
       if (turned.rt !== undefined) focus = { rt: turned.rt, ct: turned.ct ?? 0 };
       const of = planeText(node, plane);
-      return { node, plane, focus, split: Boolean(split[node.id]) && node.rowTiles > 1, of, title: `${node.name} ${shapeText(node)}` };
+      return { node, plane, focus, split: Boolean(split[node.id]) && node.rowTiles > 1, of, shape: shapeText(node) };
     });
   const slots = trace.launches[launch]?.slots ?? [];
   const panels = Math.max(1, shown.length);
@@ -109,10 +116,10 @@ export function makeScene({ trace, replay, order, position, cell = null, look = 
     title: trace.launches.length > 1 ? part.title : `grid: ${plural(part.blocks, 'block')}`,
   }));
   const tall = gridHeight(width, height);
-  const key = `${Math.round(width)}/${height === null ? 'free' : Math.round(height)}/${launch}/${panels}`;
-  const units = memory.units(key, () => chooseUnits({ entries, slots, width, height, panels, gridHeight: tall }));
+  const key = `${Math.round(width)}/${height === null ? 'free' : Math.round(height)}/${panels}`;
+  const units = memory.units(key, () => chooseUnits({ entries, slots: trace.launches.map((each) => each.slots), width, height, panels, gridHeight: tall }));
   const sentence = gridSentence(trace, order, at, started);
-  const frame = layout({ entries, slots, groups, sentence, width, height, panels, units });
+  const frame = layout({ entries, slots, groups, sentence, width, height, panels, hbm: units.hbm, sram: units.sram[launch] ?? { unit: units.hbm.unit, ghosts: '' } });
 
   const scene = {
     width: frame.width,
@@ -142,7 +149,8 @@ function heldBy({ trace, replay, shown, started, frame }) {
   const held = {};
   if (!started) return held;
   frame.panels.forEach((panel, index) => {
-    const { block, step } = shown[index];
+    const { block, step, active } = shown[index];
+    if (!active) return;
     for (const { slot } of panel.slots) {
       const state = replay.slot(slot.id, block, step);
       if (!state || state.stale || !state.array || state.kind !== 'load' || state.tiles !== 1) continue;
@@ -155,9 +163,10 @@ function heldBy({ trace, replay, shown, started, frame }) {
 /** What the steps at this position move: {[array id]: {[tile]: 'read'|'write'}}, and by panel {slot id: event}. */
 function touchedBy(trace, shown, written) {
   const touched = {};
-  shown.forEach(({ step }, index) => {
+  shown.forEach(({ step, active }, index) => {
     const slots = {};
     written.set(index, slots);
+    if (!active) return;
     const [from, end] = trace.eventRange(step);
     for (let e = from; e < end; e++) {
       const event = trace.event(e);
@@ -201,7 +210,7 @@ function drawHbm({ trace, replay, order, position, frame, scene, cell }, touched
     const hue = hueOf(node.name);
     const id = `a${node.id}`;
     const last = node.tileCount <= 65536 ? replay.tiles(node.id, order, position) : null;
-    items.push(text(`${id}/title`, array.heading.x, array.heading.y, `${node.name} ${shapeText(node)}`, m.font.title, `strong hue-${hue}`, 'middle'));
+    items.push(text(`${id}/title`, array.heading.x, array.heading.y, array.title, m.font.title, `strong hue-${hue}`, 'middle'));
     const short = `${plane % node.heads}`;
     const ofs = [of, of.replace(/^(head|batch) /, ''), node.batch > 1 && node.heads > 1 ? `b${Math.floor(plane / node.heads)} h${short}` : ''];
     const said = of && ofs.find((each) => textWidth(each, m.font.small) <= array.w + 8 * m.k);
@@ -375,7 +384,7 @@ function drawGrid({ trace, order, at, started, shown, frame, scene }) {
   const { m, grid } = frame;
   const { items } = scene;
   const together = order.name === 'together';
-  const running = new Map(shown.map((active, index) => [active.block, index]));
+  const running = new Map(shown.map((each, index) => [each.block, index]).filter(([, index]) => shown[index].active));
   const lines = [];
   const target = { id: 'grid', kind: 'grid', squares: [] };
   for (const group of grid.groups) {
@@ -462,14 +471,16 @@ function drawPanel({ trace, replay, at, started, frame, scene, cell }, panel, in
   const { m } = frame;
   const { items } = scene;
   const launch = trace.launches[scene.launch];
-  const active = started ? scene.shown[index] : null;
+  const block = started ? scene.shown[index] : null;
+  const active = block && block.step >= 0 ? block : null; // has it any state to show?
   const p = `p${index}`;
   const at0 = panel.box;
-  items.push(box(p, at0, `panel sram ${active ? '' : 'idle'}`, { r: 10 * m.k }));
+  items.push(box(p, at0, `panel sram ${block?.active ? '' : 'idle'}`, { r: 10 * m.k }));
   const base = at0.y + m.heading * 0.68;
-  const name = active ? `SRAM of block ${active.block}` : 'SRAM';
+  const name = block ? `SRAM of block ${block.block}` : 'SRAM';
   items.push(text(`${p}/title`, at0.x + m.pad, base, name, m.font.heading, 'strong ink'));
-  const place = active ? blockPlace(trace, at.launch, active.block) : 'no block has started';
+  const where = block ? blockPlace(trace, at.launch, block.block) : 'no block has started';
+  const place = block && !block.active ? (active ? 'done' : 'waiting') : where;
   const placeAt = at0.x + m.pad + textWidth(name, m.font.heading, true) + 10 * m.k;
   const over = launch && launch.sharedBytes > SHARED_LIMIT;
   const bytes = launch ? launch.sharedBytes : 0;
@@ -571,7 +582,8 @@ function slotNote(trace, state, look, room, size) {
 /** What flies, or appears, at this step: from one box to another. Pure data for motion.js. */
 function drawMoves({ trace, frame, scene, shown }) {
   const arrays = new Map(frame.hbm.arrays.map((array) => [array.entry.node.id, array]));
-  shown.forEach(({ step }, index) => {
+  shown.forEach(({ step, active }, index) => {
+    if (!active) return;
     const panel = frame.panels[index];
     const slots = new Map(panel.slots.map((part) => [part.slot.id, part]));
     const [from, end] = trace.eventRange(step);
@@ -630,7 +642,7 @@ function tileBox(array, tile, tiles) {
 export function readCell({ trace, replay, order, position, scene }, target, row, col) {
   if (target.kind === 'slot') {
     const active = scene.shown.find((each) => each.block === target.block);
-    const state = active ? replay.slot(target.node, active.block, active.step) : null;
+    const state = active && active.step >= 0 ? replay.slot(target.node, active.block, active.step) : null;
     if (!state) return { value: null, why: 'uninitialised' };
     if (row >= state.rows || col >= state.cols) return { value: null, why: 'guarded' };
     if (!state.values) return { value: null, why: 'unkept' };
