@@ -12,7 +12,7 @@ import flashstep as fs
 KERNELS = ("standard", "online-softmax", "flash-attention-1", "flash-attention-2", "flash-decoding")
 
 RAGGED: dict[str, Any] = {
-    "batch": 2, "heads": 2, "kv_heads": 1, "seqlen_q": 5, "seqlen_k": 7, "head_dim": 3, "block_rows": 2,
+    "batch": 2, "heads": 2, "kv_heads": 1, "seqlen_q": 3, "seqlen_k": 5, "head_dim": 3, "block_rows": 2,
     "block_cols": 3, "seed": 3,
 }  # fmt: skip
 MASKED: dict[str, Any] = {"heads": 2, "kv_heads": 2, "seqlen_q": 7, "seqlen_k": 5, "head_dim": 3, "block_rows": 3,
