@@ -14,6 +14,8 @@ APPLICATIONS = (
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
 )
 
+DRIVER_LIBRARY = "libatomic1"
+
 #: Quiet and hermetic: no sandbox (the tests may run as root), no GPU, nothing asked of the network.
 ARGUMENTS = (
     "--no-sandbox",
@@ -36,6 +38,14 @@ def find() -> Path | None:
     return next((Path(path) for path in APPLICATIONS if Path(path).exists()), None)
 
 
+def driver_starts() -> bool:
+    """Whether the program that Playwright's package brings runs: a bare Debian lacks a library that it needs."""
+    from playwright._impl._driver import compute_driver_executable
+
+    node, _ = compute_driver_executable()
+    return subprocess.run([node, "--version"], capture_output=True).returncode == 0
+
+
 def playwrights_own() -> Path | None:
     """The browser that Playwright downloaded for itself, if it did."""
     from playwright.sync_api import sync_playwright
@@ -45,39 +55,55 @@ def playwrights_own() -> Path | None:
     return path if path.exists() else None
 
 
-def install() -> None:
-    """Debian's package when this is root on a Debian, else Playwright's download. Raises CalledProcessError."""
-    if hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get"):
-        quiet = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
-        get = ["apt-get", "-qq", "-o", "Dpkg::Use-Pty=0"]
-        subprocess.run([*get, "update"], check=True, env=quiet, stdin=subprocess.DEVNULL)
-        wanted = ["chromium", "fonts-dejavu-core"]
+def apt_install(*packages: str) -> None:
+    """Debian's packages, without questions. Raises CalledProcessError."""
+    quiet = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    for command in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
         subprocess.run(
-            [*get, "install", "-y", "--no-install-recommends", *wanted],
+            ["apt-get", "-qq", "-o", "Dpkg::Use-Pty=0", *command],
             check=True,
             env=quiet,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
         )
-    else:
+
+
+def prepare() -> Path:
+    """Install what is missing: Debian's packages when this is root on a Debian, else Playwright's own browser.
+
+    Returns the browser. Raises CalledProcessError, or RuntimeError with one sentence.
+    """
+    on_debian = hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get") is not None
+    missing = [] if find() or not on_debian else ["chromium", "fonts-dejavu-core"]
+    if not driver_starts():
+        if not on_debian:
+            raise RuntimeError(f"Playwright needs {DRIVER_LIBRARY}: on Debian and Ubuntu, sudo apt install {DRIVER_LIBRARY}.")
+        missing.append(DRIVER_LIBRARY)
+    if missing:
+        print(f"installing {', '.join(missing)} (once, a minute or two)", flush=True)
+        apt_install(*missing)
+    browser = find() or playwrights_own()
+    if browser is None:
+        print("no Chromium or Chrome found: fetching Playwright's (once, a minute or two)", flush=True)
         subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"], check=True)
+        browser = playwrights_own()
+    if browser is None:
+        raise RuntimeError("Chromium was installed but cannot be found: set FLASHSTEP_CHROMIUM to its path.")
+    return browser
 
 
 def main() -> int:
     """Make sure that there is a browser, and say which."""
-    browser = find() or playwrights_own()
-    if browser is None:
-        print("no Chromium or Chrome found: installing one (once, a minute or two)", flush=True)
-        try:
-            install()
-        except (OSError, subprocess.CalledProcessError) as error:
-            print(f"installing Chromium failed ({error}); install Chromium or Chrome by hand", file=sys.stderr)
-            return 1
-        browser = find() or playwrights_own()
-    if browser is None:
-        print("Chromium was installed but cannot be found: set FLASHSTEP_CHROMIUM to its path", file=sys.stderr)
+    try:
+        print(f"browser: {prepare()}")
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
         return 1
-    print(f"browser: {browser}")
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1]
+        print(f"Installing a browser failed ({said}): install Chromium or Chrome by hand.", file=sys.stderr)
+        return 1
     return 0
 
 
