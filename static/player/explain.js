@@ -156,10 +156,7 @@ function explainArray(at, position, cell, array) {
   if (tile.event >= 0) return stored(at, base, tile, box, local, array);
   const shown = base.value === null ? [] : [{ role: /** @type {const} */ ('result'), pieces: [{ text: `= ${number(base.value)}` }] }];
   const known = { ...base, lines: shown, computed: base.value };
-  if (array.filled !== null) {
-    const text = `${capital(array.filled)}. That fill is not counted.`.replace('..', '.');
-    return unkept({ ...known, status: 'filled', ...sentence(text) }, at);
-  }
+  if (array.filled !== null) return unkept({ ...known, status: 'filled', ...sentence(array.filled) }, at);
   if (array.role === 'input') return unkept({ ...known, status: 'given', ...sentence(givenText(trace, array)) }, at);
   return { ...base, status: 'empty', ...sentence(`${name} holds nothing yet: no block has written this tile.`) };
 }
@@ -580,7 +577,7 @@ const GREEK = { alpha: 'α', beta: 'β', gamma: 'γ' };
 
 /** "mi" is written m, "Sij" S: the tile's indices are the cell's own. */
 function symbolOf(name) {
-  return GREEK[name] ?? name.replace(/^([A-Za-z])(ij|i|j)$/, '$1');
+  return GREEK[name] ?? name.replace(/^([A-Za-z]|lse)(ij|i|j)$/, '$1');
 }
 
 function slotSymbol(name, label, old = false, node = undefined) {
@@ -597,7 +594,6 @@ function sentence(text) {
   return { title: text, titlePieces: [{ text }] };
 }
 
-const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 const valueText = (value) => (value === null ? '?' : number(value));
 
 function unkept(result, { trace }) {

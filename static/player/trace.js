@@ -147,7 +147,7 @@ export function parse(buffer) {
     columns[name] = readColumn(buffer, header, start, name, type, dtype);
   }
   const text = header.__metadata__?.flashstep;
-  demand(typeof text === 'string', 'This file is no flashstep trace: its header holds no entry "flashstep".');
+  demand(typeof text === 'string', 'This file is no Flashstep trace: its header does not describe one.');
   let meta;
   try {
     meta = JSON.parse(text);
@@ -174,7 +174,7 @@ function readHeader(buffer) {
 
 function readColumn(buffer, header, start, name, type, dtype) {
   const entry = header[name];
-  demand(entry && typeof entry === 'object', `The trace is damaged: the column ${name} is missing.`);
+  demand(entry && typeof entry === 'object', `This file is no Flashstep trace: it has no column ${name}.`);
   demand(entry.dtype === dtype, `The trace is damaged: the column ${name} should hold ${dtype}.`);
   const [from, to] = Array.isArray(entry.data_offsets) ? entry.data_offsets : [];
   const known = Number.isInteger(from) && Number.isInteger(to) && from >= 0 && from <= to;
