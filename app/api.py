@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,6 +28,7 @@ from .settings import Settings
 from .source import sources
 
 router = APIRouter(prefix="/api")
+logger = logging.getLogger("flashstep")
 MAX_FILES = 8
 # Up to here a recording takes a fraction of a second, and its own worker.
 SMALL_EVENTS = 20_000
@@ -207,6 +209,9 @@ async def keep_arrays(request: Request, shared: Shared) -> Response:
         name = await run_in_threadpool(shared.arrays.put, settled)
     except ArraysError as error:
         return JSONResponse({"error": str(error), "errors": {"arrays": str(error)}}, 422)
+    except OSError as error:
+        logger.warning("arrays cannot be kept in %s: %s", shared.settings.data_directory, error)
+        return _error(507, "The server cannot write to its data folder; its log says why.")
     fits = await run_in_threadpool(_fits, name, shared)
     return JSONResponse({"arrays": name, "shapes": settled.shapes, "notes": settled.notes, "fits": fits})
 

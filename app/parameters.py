@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import numpy as np
 
@@ -139,24 +138,6 @@ def _defaults(kernel: Kernel, preset: str, given: dict[str, Array], errors: dict
         return defaults
     found = {**vars(problem), **vars(tiling)}
     return {name: found[name] for name in defaults}
-
-
-def query(kernel: Kernel, request: Request) -> str:
-    """The query of the shortest link to `request`: what differs from the preset's defaults."""
-    preset = str(request.parameters.get("inputs", "random"))
-    defaults = kernel.defaults(preset)
-    pairs = {
-        name: as_text(value)
-        for name, value in request.parameters.items()
-        if value != defaults[name] or (name == "inputs" and value != "random")
-    }
-    if request.arrays is not None:
-        pairs["arrays"] = request.arrays
-    if request.values is not None:
-        pairs["values"] = request.values
-    if request.focus:
-        pairs["focus"] = str(request.focus)
-    return urlencode(pairs)
 
 
 def _preset(kernel: Kernel, value: object, errors: dict[str, str]) -> str:

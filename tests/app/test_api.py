@@ -1,0 +1,216 @@
+"""The recordings' and sources' JSON, through real recordings."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from html import unescape
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from web import JSON, Start, is_sentence
+
+import flashstep as fs
+from flashstep.kernels.registry import KERNELS
+
+LONG: JSON = {
+    "kernel": "flash-attention-2", "seqlen_q": 4096, "seqlen_k": 4096, "block_rows": 16, "block_cols": 16, "values": "none",
+}  # fmt: skip
+
+
+def ask(client: TestClient, **body: Any) -> JSON:
+    answer = client.post("/api/recordings", json=body)
+    assert answer.status_code == 200, answer.text
+    found: JSON = answer.json()
+    return found
+
+
+def until(client: TestClient, name: str, state: str) -> JSON:
+    for _ in range(400):
+        found: JSON = client.get(f"/api/recordings/{name}").json()
+        if found["state"] == state:
+            return found
+        time.sleep(0.025)
+    raise AssertionError(f"still {found['state']}")
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_small_recording_is_made_within_the_request(client: TestClient, kernel: str) -> None:
+    asked = ask(client, kernel=kernel)
+    assert asked["state"] == "done"
+    assert asked["done"] == asked["total"] == asked["estimate"]["steps"]
+    trace = client.get(asked["trace"])
+    assert trace.headers["content-type"] == "application/octet-stream"
+    assert trace.content == fs.record(kernel).to_bytes()
+
+
+@pytest.mark.parametrize("kernel", [name for name in KERNELS if name != "standard"])
+def test_the_first_carry_is_minus_infinity_and_arrives_so(client: TestClient, kernel: str) -> None:
+    run = fs.load_bytes(client.get(ask(client, kernel=kernel)["trace"]).content)
+    met = False
+    for step in run.trace.steps:
+        state = run.trace.state(step.index)
+        met = met or any(np.isneginf(array).any() for array in state.values() if array.dtype == np.float32)
+    assert met
+
+
+def test_a_row_that_sees_no_key_arrives_as_it_is(client: TestClient) -> None:
+    asked = ask(client, kernel="flash-attention-2", inputs="fully-masked-row")
+    run = fs.load_bytes(client.get(asked["trace"]).content)
+    assert np.isneginf(run.outputs["lse"]).any()
+    assert not np.isnan(run.outputs["O"]).any()
+
+
+def test_asking_again_gives_the_same_bytes_without_recording(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = ask(client, kernel="standard", seed=5)
+    content = client.get(first["trace"]).content
+
+    def never(*arguments: object, **named: object) -> None:
+        raise AssertionError("recorded twice")
+
+    monkeypatch.setattr("flashstep.app.api.record", never)
+    again = ask(client, kernel="standard", seed="5", step="7", cell="li.2.0")
+    assert again["id"] == first["id"]
+    assert client.get(again["trace"]).content == content
+
+
+def test_a_recording_outlives_the_server(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = start()
+    asked = ask(client, kernel="standard")
+    content = client.get(asked["trace"]).content
+    client.__exit__()
+    other = start()
+    monkeypatch.setattr("flashstep.app.api.record", None)
+    assert ask(other, kernel="standard")["state"] == "done"
+    assert other.get(asked["trace"]).content == content
+    client.__enter__()
+
+
+def test_two_builds_of_the_code_do_not_share_recordings(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = ask(client, kernel="standard")
+    monkeypatch.setattr("flashstep.app.parameters.code_hash", lambda: "another")
+    assert ask(client, kernel="standard")["id"] != first["id"]
+
+
+def test_a_trace_is_fetched_once(client: TestClient) -> None:
+    address = ask(client, kernel="standard")["trace"]
+    first = client.get(address)
+    assert "immutable" in first.headers["cache-control"]
+    again = client.get(address, headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_a_long_recording_is_answered_at_once_shows_progress_and_can_be_cancelled(start: Start) -> None:
+    client = start(patience_seconds=0.05)
+    asked = ask(client, **LONG)
+    assert asked["state"] in ("queued", "running")
+    assert asked["total"] == asked["estimate"]["steps"]
+    address = f"/api/recordings/{asked['id']}"
+    for _ in range(400):
+        found = client.get(address).json()
+        if found["done"] > 0:
+            break
+        time.sleep(0.01)
+    assert 0 < found["done"] < found["total"]
+    assert client.get(asked["trace"]).status_code == 404
+    client.delete(address, params={"ticket": asked["ticket"]})
+    until(client, asked["id"], "cancelled")
+    assert client.get(asked["trace"]).status_code == 404
+
+
+def test_another_who_waits_keeps_it_going(start: Start) -> None:
+    client = start(patience_seconds=0)
+    first, second = ask(client, **LONG), ask(client, **LONG)
+    assert first["id"] == second["id"]
+    address = f"/api/recordings/{first['id']}"
+    assert client.delete(address, params={"ticket": first["ticket"]}).json()["state"] in ("queued", "running")
+    assert client.delete(address, params={"ticket": second["ticket"]}).status_code == 200
+    until(client, first["id"], "cancelled")
+
+
+def test_a_full_queue_says_when_to_come_back(start: Start) -> None:
+    client = start(patience_seconds=0, workers=1, queue=0)
+    asked = ask(client, **LONG)
+    answer = client.post("/api/recordings", json={**LONG, "seed": 1})
+    assert answer.status_code == 503
+    assert int(answer.headers["retry-after"]) > 0
+    assert is_sentence(answer.json()["error"])
+    client.delete(f"/api/recordings/{asked['id']}")
+
+
+def test_too_large_is_refused_before_any_work(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flashstep.app.api.record", None)
+    began = time.perf_counter()
+    sizes = {"seqlen_q": 2**24, "seqlen_k": 2**24, "head_dim": 64, "block_rows": 1024, "block_cols": 1024}
+    answer = client.post("/api/recordings", json={"kernel": "flash-attention-2", **sizes})
+    assert answer.status_code == 422
+    assert re.search(r"[\d,]{9,} steps", answer.json()["errors"]["seqlen_k"])
+    assert time.perf_counter() - began < 1
+
+
+def test_refused_parameters_come_back_with_a_sentence_a_field(client: TestClient) -> None:
+    sent = {"kernel": "flash-attention-2", "seqlen_q": "many", "heads": 0, "step": "3"}
+    answer = client.post("/api/recordings", json=sent)
+    assert answer.status_code == 422
+    body = answer.json()
+    assert set(body["errors"]) == {"seqlen_q", "heads"}
+    assert all(is_sentence(sentence) for sentence in body["errors"].values())
+    assert body["values"] == sent
+
+
+@pytest.mark.parametrize(
+    "kernel", [None, "", "nothing", 7, ["standard"], {"a": 1}, "../standard", "x" * 10_000]
+)
+def test_an_unknown_kernel_is_named_with_those_there_are(client: TestClient, kernel: object) -> None:
+    answer = client.post("/api/recordings", json={"kernel": kernel})
+    assert answer.status_code == 422
+    assert "flash-decoding" in answer.json()["errors"]["kernel"]
+    assert len(answer.text) < 12_000
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 50_000, b'{"kernel": NaN}'])
+def test_a_body_that_is_no_json_object_is_refused(client: TestClient, body: bytes) -> None:
+    answer = client.post("/api/recordings", content=body)
+    assert answer.status_code in (400, 422)
+    assert is_sentence(answer.json()["error"])
+
+
+@pytest.mark.parametrize("name", ["0" * 64, "x", "..%2f..%2fetc%2fpasswd", "%00", "a" * 3000])
+def test_an_unknown_recording_is_said_to_be_gone(client: TestClient, name: str) -> None:
+    for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/trace")):
+        answer = client.request(method, f"/api/recordings/{name}{path}")
+        assert answer.status_code == 404
+        assert is_sentence(answer.json()["error"])
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_source_has_an_element_a_line_and_every_character(client: TestClient, kernel: str) -> None:
+    twin = client.get(f"/api/source/{kernel}").json()["twin"]
+    text = KERNELS[kernel].twin_source.read_text("utf-8")
+    found = re.findall(r'<span class="line" id="twin-(\d+)">', twin["html"])
+    assert [int(n) for n in found] == list(range(1, twin["lines"] + 1))
+    assert unescape(re.sub(r"<[^>]+>", "", twin["html"])).rstrip("\n") == text.rstrip("\n")
+
+
+def test_an_unchanged_source_is_not_sent_again(client: TestClient) -> None:
+    first = client.get("/api/source/standard")
+    again = client.get("/api/source/standard", headers={"If-None-Match": first.headers["etag"]})
+    assert again.status_code == 304
+
+
+def test_the_page_holds_what_to_ask_for(client: TestClient) -> None:
+    page = client.get("/explore/flash-attention-2?block_rows=2&step=5").text
+    embedded = re.search(r'id="explore">(.*?)</script>', page, re.S)
+    assert embedded is not None
+    data: JSON = json.loads(embedded[1])
+    assert data["request"] == {"kernel": data["kernel"], **data["parameters"]}
+    assert data["request"]["block_rows"] == 2
+    assert ask(client, **data["request"])["state"] == "done"
+    assert set(data["presets"]) == set(KERNELS["flash-attention-2"].presets)

@@ -1,0 +1,231 @@
+"""What holds for every answer: headers, names, sizes, and errors in one sentence."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+
+import pytest
+from fastapi.testclient import TestClient
+from web import ADDRESS, Start, is_sentence
+
+from flashstep.app import assets
+from flashstep.app.middleware import size
+from flashstep.kernels.registry import KERNELS
+
+POLICY = (
+    "default-src 'self'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; "
+    "img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; frame-ancestors 'self'"
+)
+EVERYWHERE = {
+    "/": 200,
+    "/explore/flash-attention-2": 200,
+    "/explore/flash-attention-2?seqlen_k=no": 422,
+    "/explore/no-such-kernel": 404,
+    "/static/css/base.css": 200,
+    "/static/nothing.css": 404,
+    "/static/../app/settings.py": 404,
+    "/favicon.ico": 200,
+    "/api/source/standard": 200,
+    "/api/source/no-such-kernel": 404,
+    "/api/recordings/" + "0" * 64: 404,
+    "/api/arrays/" + "0" * 64: 404,
+    "/api/openapi.json": 200,
+    "/api/nothing": 404,
+    "/no/such/page": 404,
+}
+
+
+class Tags(HTMLParser):
+    """Every tag of a page with its attributes, and the text of its scripts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1][0] == "script":
+            self.scripts[-1] += data.strip()
+
+
+@pytest.mark.parametrize(("path", "status"), EVERYWHERE.items())
+def test_every_answer_carries_the_policy(client: TestClient, path: str, status: int) -> None:
+    answer = client.get(path)
+    assert answer.status_code == status
+    assert answer.headers["content-security-policy"] == POLICY
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert "server" not in answer.headers
+
+
+def test_so_does_a_refusal_and_a_failure(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert client.get("/", headers={"Host": "evil.example"}).headers["content-security-policy"] == POLICY
+    assert client.post("/api/recordings", content=b"x" * 100_000).headers["content-security-policy"] == POLICY
+
+    def broken(*arguments: object) -> None:
+        raise RuntimeError("a secret of the server")
+
+    monkeypatch.setattr("flashstep.app.parameters.parse", broken)
+    for answer in (
+        client.get("/explore/standard"),
+        client.post("/api/recordings", json={"kernel": "standard"}),
+    ):
+        assert answer.status_code == 500
+        assert answer.headers["content-security-policy"] == POLICY
+        assert "secret" not in answer.text
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8642", "localhost:1", "LOCALHOST", "[::1]:8642"])
+def test_its_own_names_are_answered(client: TestClient, host: str) -> None:
+    assert client.get("/favicon.ico", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "", "192.168.0.7", "a]b[", "localhost@evil.example"]
+)
+def test_other_names_are_refused(client: TestClient, host: str) -> None:
+    """A hostile page whose own name points at this machine would otherwise read it as its own origin."""
+    answer = client.get("/api/source/standard", headers={"Host": host})
+    assert answer.status_code == 421
+    assert is_sentence(answer.json()["error"])
+
+
+def test_a_server_for_everyone_answers_to_addresses_but_to_no_strange_name(start: Start) -> None:
+    client = start(host="0.0.0.0", allowed_hosts=("hall.example",))
+    assert client.get("/favicon.ico", headers={"Host": "192.168.0.7:8642"}).status_code == 200
+    assert client.get("/favicon.ico", headers={"Host": "hall.example"}).status_code == 200
+    assert client.get("/favicon.ico", headers={"Host": "evil.example"}).status_code == 421
+
+
+def test_another_sites_page_cannot_send_anything(client: TestClient) -> None:
+    sent = {"content": b"1 2\n3 4", "headers": {"Content-Type": "text/plain"}}
+    assert client.post("/api/arrays", **sent).status_code == 200  # type: ignore[arg-type]
+    for name, value in (
+        ("Origin", "https://evil.example"),
+        ("Origin", "null"),
+        ("Sec-Fetch-Site", "cross-site"),
+    ):
+        strange = {**sent, "headers": {"Content-Type": "text/plain", name: value}}
+        assert client.post("/api/arrays", **strange).status_code == 403  # type: ignore[arg-type]
+    own = {**sent, "headers": {"Content-Type": "text/plain", "Origin": ADDRESS}}
+    assert client.post("/api/arrays", **own).status_code == 200  # type: ignore[arg-type]
+
+
+def test_a_large_body_is_refused_by_its_length(client: TestClient) -> None:
+    answer = client.post("/api/recordings", content=b"x" * 70_000)
+    assert answer.status_code == 413
+    assert "64 KiB" in answer.json()["error"]
+
+
+def test_a_large_body_that_hides_its_length_is_refused_while_it_streams(start: Start) -> None:
+    client = start(upload_bytes=100_000)
+    sent = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal sent
+        while sent < 50_000_000:
+            sent += 10_000
+            yield b"1 " * 5_000
+
+    answer = client.post("/api/arrays", content=endless(), headers={"Content-Type": "text/plain"})
+    assert answer.status_code == 413
+    assert is_sentence(answer.json()["error"])
+
+
+def test_text_is_packed_and_traces_are_not(client: TestClient) -> None:
+    assert client.get("/static/css/base.css").headers["content-encoding"] == "gzip"
+    assert client.get("/explore/standard").headers["content-encoding"] == "gzip"
+    trace = client.post("/api/recordings", json={"kernel": "standard"}).json()["trace"]
+    assert "content-encoding" not in client.get(trace).headers
+
+
+def test_static_files_are_asked_for_again_only_when_they_changed(client: TestClient) -> None:
+    first = client.get("/static/css/base.css")
+    assert first.headers["cache-control"] == "no-cache"
+    again = client.get("/static/css/base.css", headers={"If-None-Match": first.headers["etag"]})
+    assert again.status_code == 304
+
+
+def test_errors_are_pages_for_people_and_json_for_programs(client: TestClient) -> None:
+    page = client.get("/explore/flash-attention-9")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "flash-attention-2" in page.text  # the kernels there are
+    answer = client.get("/api/source/flash-attention-9")
+    assert answer.headers["content-type"].startswith("application/json")
+    assert set(answer.json()) == {"error"}
+    assert is_sentence(answer.json()["error"])
+    assert client.put("/api/recordings").status_code == 405
+
+
+@pytest.mark.parametrize("path", ["/", *(f"/explore/{name}" for name in KERNELS), "/no/such/page"])
+def test_pages_ask_for_nothing_outside_and_hold_no_code(client: TestClient, path: str) -> None:
+    page = Tags(client.get(path).text)
+    for tag, attributes in page.tags:
+        for name in ("src", "href", "action"):
+            target = attributes.get(name) or "/"
+            assert target.startswith(("/", "#")), f"{tag} asks for {target}"
+            assert not target.startswith("//"), f"{tag} asks for {target}"
+        assert not any(name.startswith("on") for name in attributes), f"{tag} holds code"
+    scripts = [attributes for tag, attributes in page.tags if tag == "script"]
+    for attributes, text in zip(scripts, page.scripts, strict=True):
+        assert attributes.get("type") == "application/json" or text == "", "a script stands in the page"
+
+
+def test_every_link_of_a_page_leads_somewhere(client: TestClient) -> None:
+    for path in ("/", "/explore/flash-attention-2"):
+        for tag, attributes in Tags(client.get(path).text).tags:
+            target = attributes.get("src") or attributes.get("href")
+            if target and not target.startswith("#"):
+                assert client.get(target).status_code == 200, f"{path}: {tag} {target}"
+
+
+def test_a_pages_modules_are_those_that_its_entry_imports(client: TestClient) -> None:
+    links = [
+        attributes["href"]
+        for tag, attributes in Tags(client.get("/explore/standard").text).tags
+        if attributes.get("rel") == "modulepreload"
+    ]
+    assert "/static/player/main.js" in links
+    assert "/static/player/trace.js" in links
+    assert len(links) == len(set(links))
+    pattern = re.compile(r"""from\s+["'](\./[^"']+)["']""")
+    for link in links:
+        assert link is not None
+        path = assets.STATIC / link.removeprefix("/static/")
+        for target in pattern.findall(path.read_text("utf-8")):
+            assert (
+                f"/static/{(path.parent / target).resolve().relative_to(assets.STATIC).as_posix()}" in links
+            )
+
+
+def test_what_a_link_says_is_shown_as_text(client: TestClient) -> None:
+    nasty = '"><script>alert(1)</script>'
+    page = client.get("/explore/standard", params={"seqlen_k": nasty, "order": nasty, "arrays": nasty})
+    assert "<script>alert" not in page.text
+    embedded = re.search(r'<script type="application/json" id="explore">(.*?)</script>', page.text, re.S)
+    assert embedded is not None
+    assert json.loads(embedded[1])["kernel"] == "standard"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1536, "1.5 KiB"),
+        (64 * 1024, "64 KiB"),
+        (2**25, "32 MiB"),
+        (2**41, "2048 GiB"),
+    ],
+)
+def test_sizes_are_said_as_people_read_them(count: int, text: str) -> None:
+    assert size(count) == text
