@@ -39,26 +39,31 @@ def scores(q: Floats, k: Floats, scale: np.float32, seen: Mask | None) -> Floats
 
 def row_max(s: Floats) -> Floats:
     """The largest of each row, (rows, 1); NaN wins, as in the kernels."""
-    top: Floats = s.max(axis=1, keepdims=True)
+    top: Floats = np.maximum.reduce(s, 1, keepdims=True)
     return top
 
 
 def row_sum(p: Floats) -> Floats:
     """The sum of each row, (rows, 1)."""
-    total: Floats = p.sum(axis=1, keepdims=True)
+    total: Floats = np.add.reduce(p, 1, keepdims=True)
     return total
 
 
 def rescale(old: Floats, new: Floats) -> Floats:
     """alpha = exp(old - new), by which what was summed under the old maximum shrinks; 1 while the new is -inf."""
     alpha = np.exp(old - new)
-    return alpha if new.min() > -INF else np.where(new == -INF, np.float32(1), alpha)
+    return alpha if _seen(new) else np.where(new == -INF, np.float32(1), alpha)
 
 
 def weight(s: Floats, m: Floats) -> Floats:
     """exp(s - m), and 0 where s is -inf: a hidden key weighs nothing, even in a row that has seen no key."""
     p = np.exp(s - m)
-    return p if m.min() > -INF else np.where(s == -INF, np.float32(0), p)
+    return p if _seen(m) else np.where(s == -INF, np.float32(0), p)
+
+
+def _seen(m: Floats) -> bool:
+    """Whether every row has seen a key (and no NaN), so that differences from m are plain."""
+    return bool(np.minimum.reduce(m, None) > -INF)
 
 
 def weighted_sum(p: Floats, v: Floats, seen: Mask | None) -> Floats:

@@ -1,0 +1,218 @@
+"""The cpu engine: the same kernel.cu, compiled for the host behind `shim.h`, run in a child process.
+
+Needs a C++20 compiler. Builds are kept in a cache under the hash of everything that went into them. A child
+that runs too long or asks for too much memory is stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from .plan import Launch, Plan
+from .result import EngineError, Result
+from .source import Source
+
+HERE = Path(__file__).parent
+THREADS = 8  # of a block: the kernels take any number
+SECONDS = 60.0
+MEMORY_BYTES = 4 * 2**30
+_NULL, _BUFFER, _INTEGER, _NUMBER = range(4)
+
+
+@cache
+def compiler() -> str | None:
+    """The C++ compiler's path: $CXX, g++, clang++ or c++."""
+    for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
+        found = shutil.which(name) if name else None
+        if found:
+            return found
+    return None
+
+
+def unavailable() -> str | None:
+    """Why the engine cannot run here, or None."""
+    if sys.platform == "win32":
+        return "The cpu engine needs a POSIX system with g++ or clang++."
+    if compiler() is None:
+        return "The cpu engine needs a C++20 compiler: install g++ (or clang++), or set CXX."
+    return None
+
+
+def cache_folder() -> Path:
+    """Where builds are kept: $FLASHSTEP_CACHE, or the user's cache folder."""
+    root = os.environ.get("FLASHSTEP_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(root) / "flashstep" / "cpu"
+
+
+def run(
+    plan: Plan, probing: bool = True, sanitizer: str | None = None, threads: int = THREADS, seconds: float = SECONDS
+) -> Result:
+    """Run the plan on the host. `sanitizer`: "address,undefined" or "thread". Raises EngineError."""
+    why = unavailable()
+    if why:
+        raise EngineError(why)
+    launches = list(plan.launches())
+    program = build(plan, launches, probing, sanitizer)
+    with tempfile.TemporaryDirectory(prefix="flashstep-") as folder:
+        asked, answer = Path(folder) / "in", Path(folder) / "out"
+        asked.write_bytes(_pack(plan, launches, probing, threads))
+        _spawn([str(program), str(asked), str(answer)], sanitizer, seconds)
+        return _unpack(plan, launches, probing, answer.read_bytes())
+
+
+def build(plan: Plan, launches: list[Launch], probing: bool, sanitizer: str | None) -> Path:
+    """The compiled program for these template instances, from the cache or made now. Raises EngineError."""
+    text = program_text(plan, launches, probing, sanitizer)
+    options = ["-std=c++20", "-pthread", "-w", "-g", "-O1" if sanitizer else "-O2"]
+    if sanitizer:
+        options += [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all"]
+    key = hashlib.sha256("\n".join([*options, compiler() or "", text]).encode()).hexdigest()[:32]
+    folder = cache_folder()
+    program = folder / key
+    if program.exists():
+        return program
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as work:
+        source, target = Path(work) / "kernel.cpp", Path(work) / "kernel"
+        source.write_text(text, "utf-8")
+        done = subprocess.run(
+            [compiler() or "g++", *options, "-o", str(target), str(source)], capture_output=True, text=True, timeout=300
+        )
+        if done.returncode:
+            first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:300])
+            raise EngineError(f"The kernel does not compile for the host: {first.strip()}")
+        os.replace(target, program)
+    return program
+
+
+def program_text(plan: Plan, launches: list[Launch], probing: bool, sanitizer: str | None) -> str:
+    """The shim, the kernel's source as it is (or with probes), and a main that launches these instances."""
+    source: Source = plan.source
+    kernel = source.probing(plan.slots) if probing else source.text
+    cases = "\n".join(
+        f"    case {n}: fs_launch({launch.instance}, grid, threads, arguments); break;" for n, launch in enumerate(launches)
+    )
+    begin = "fs_base = (const long long*)buffers[(size_t)in.number()].data; fs_times = (unsigned long long*)buffers[(size_t)in.number()].data;"
+    return f"""#define FS_PADDING {0 if sanitizer else 4096}
+{(HERE / "shim.h").read_text("utf-8")}
+{(HERE / "probes.h").read_text("utf-8") if probing else ""}
+#line 1 "kernel.cu"
+{kernel}
+int main(int, char** paths) {{
+  Reader in{{fopen(paths[1], "rb")}};
+  std::vector<Buffer> buffers((size_t)in.number());
+  for (auto& buffer : buffers) buffer = fs_buffer(in);
+  {"fs_out = (float*)buffers[(size_t)in.number()].data;" if probing else ""}
+  const int64_t launches = in.number();
+  for (int64_t n = 0; n < launches; n++) {{
+    {begin if probing else ""}
+    const dim3 grid{{(unsigned)in.number(), (unsigned)in.number(), (unsigned)in.number()}};
+    const unsigned threads = (unsigned)in.number();
+    std::vector<Argument> arguments((size_t)in.number());
+    for (auto& argument : arguments) {{
+      const int64_t kind = in.number();
+      argument.pointer = nullptr;
+      if (kind == {_BUFFER}) argument.pointer = buffers[(size_t)in.number()].data;
+      if (kind == {_INTEGER}) argument.integer = in.number();
+      if (kind == {_NUMBER}) in.bytes(&argument.number, 8);
+    }}
+    switch (n) {{
+{cases}
+    }}
+  }}
+  FILE* out = fopen(paths[2], "wb");
+  for (auto& buffer : buffers) if (buffer.size && fwrite(buffer.data, 1, buffer.size, out) != buffer.size) return 4;
+  if (fclose(out)) return 4;
+  for (auto& buffer : buffers) free(buffer.data);
+  fclose(in.file);
+}}
+"""
+
+
+def _pack(plan: Plan, launches: list[Launch], probing: bool, threads: int) -> bytes:
+    """The child's input: see `Reader` in shim.h."""
+    names = list(plan.buffers)
+    parts: list[bytes] = []
+
+    def number(value: int) -> None:
+        parts.append(struct.pack("<q", value))
+
+    buffers = [plan.buffers[name].tobytes() for name in names]
+    if probing:
+        buffers.append(b"\xff" * (4 * plan.probe_size))
+        for launch in launches:
+            buffers += [launch.base.tobytes(), bytes(24 * (len(launch.base) - 1))]
+    number(len(buffers))
+    for data in buffers:
+        number(len(data))
+        parts.append(data)
+    if probing:
+        number(len(names))
+    number(len(launches))
+    for n, launch in enumerate(launches):
+        if probing:
+            number(len(names) + 1 + 2 * n)
+            number(len(names) + 2 + 2 * n)
+        for size in (*launch.grid, threads, len(launch.arguments)):
+            number(size)
+        for parameter, argument in zip(launch.function.parameters, launch.arguments, strict=True):
+            if argument is None:
+                number(_NULL)
+            elif isinstance(argument, str):
+                number(_BUFFER)
+                number(names.index(argument))
+            elif parameter.type == "float":
+                number(_NUMBER)
+                parts.append(struct.pack("<d", argument))
+            else:
+                number(_INTEGER)
+                number(int(argument))
+    return b"".join(parts)
+
+
+def _unpack(plan: Plan, launches: list[Launch], probing: bool, data: bytes) -> Result:
+    at = 0
+
+    def take(dtype: type[np.generic], count: int) -> np.ndarray:
+        nonlocal at
+        array = np.frombuffer(data, dtype, count, at).copy()
+        at += array.nbytes
+        return array
+
+    arrays = {name: take(buffer.dtype.type, buffer.size).reshape(buffer.shape) for name, buffer in plan.buffers.items()}
+    if not probing:
+        return Result(arrays, device={"engine": "cpu"})
+    probes = take(np.float32, plan.probe_size)
+    times = []
+    for launch in launches:
+        take(np.int64, len(launch.base))
+        times.append(take(np.uint64, 3 * (len(launch.base) - 1)).reshape(-1, 3))
+    return Result(arrays, probes, times, {"engine": "cpu"})
+
+
+def _spawn(command: list[str], sanitizer: str | None, seconds: float) -> None:
+    def limit() -> None:  # in the child, before it becomes the kernel
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds * 8) + 1,) * 2)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if not sanitizer:  # a sanitizer's shadow memory is a claim on all there is
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=seconds, preexec_fn=limit)
+    except subprocess.TimeoutExpired as error:
+        raise EngineError(f"The kernel ran for {seconds:g} seconds on the host and was stopped: does it end?") from error
+    if done.returncode:
+        said = next((line for line in done.stderr.splitlines() if "Sanitizer" in line or "error" in line), done.stderr.strip()[:300])
+        raise EngineError(f"The kernel failed on the host (exit {done.returncode}): {said or 'no message'}")
