@@ -91,7 +91,7 @@ def record(
     as_json: AsJson = False,
 ) -> None:
     """Run a kernel's twin, and save every step of it in one file."""
-    registry_name(kernel)
+    registry.get(kernel)  # raises for a name that is none, before anything else
     if not output.absolute().parent.is_dir():
         raise Refused(f"There is no folder {output.parent} to write {output.name} in; make it first.")
     if output.is_dir():
@@ -206,13 +206,6 @@ def engines(as_json: AsJson = False) -> None:
         print(f"{'':<10}{'can run here' if engine.available else 'cannot run here: ' + engine.missing}")
 
 
-def registry_name(kernel: str) -> str:
-    """`kernel`, if there is one of that name."""
-    if kernel not in registry.KERNELS:
-        raise Refused(f"There is no kernel named {kernel}; choose one of {KERNEL_NAMES}.", 2)
-    return kernel
-
-
 def trace_of(source: str, asked: Asked, values: str | None = None) -> Trace:
     """The trace of a saved run, or of one recorded now."""
     if source in registry.KERNELS:
@@ -280,7 +273,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return complain("There is not enough memory for this; ask for smaller sizes, or for --values none.", 1)
     except typer.TyperException as error:
-        return complain(f"{error.format_message()} (see flashstep --help)", 2)
+        return complain(f"{error.format_message().rstrip('.')}; see flashstep --help.", 2)
 
 
 def complain(sentence: str, code: int) -> int:

@@ -158,7 +158,7 @@ def test_a_mask_goes_with_named_inputs() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("record flash-attention-3 -o a.safetensors", "no kernel named flash-attention-3; choose one of standard"),
+        ("record flash-attention-3 -o a.safetensors", "no kernel 'flash-attention-3': choose one of standard"),
         ("record standard", "--output"),
         ("record standard --block-rows 0 -o a.safetensors", "should be from 1 to"),
         ("record standard --seqlen-q many -o a.safetensors", "'--seqlen-q'"),
