@@ -85,10 +85,10 @@ export function measureArray(entry, unit, window, m) {
   const left = labelled ? textWidth(longest, m.font.small) + 6 * m.k : 0;
   const right = split ? 16 * m.k : 0;
   const bar = 17 * m.k;
-  const above = r0 > 0 ? bar + gap : 0;
-  const below = r1 < node.rowTiles ? bar + gap : 0;
-  const before = c0 > 0 ? bar + gap : 0;
-  const after = c1 < node.colTiles ? bar + gap : 0;
+  // A frame of some tiles keeps room for both bars, so that its tiles stand still when it turns to others.
+  const above = r1 - r0 < node.rowTiles ? bar + gap : 0;
+  const before = c1 - c0 < node.colTiles ? bar + gap : 0;
+  const [below, after] = [above, before];
   const header = m.title + (node.planes > 1 ? m.note : 0) + (node.colTiles > 1 ? m.note : 0);
 
   const inner = Math.max(total(colWidths) + gap * Math.max(0, colWidths.length - 1), 26 * m.k);
@@ -98,9 +98,11 @@ export function measureArray(entry, unit, window, m) {
   const long = textWidth(`${node.name} ${entry.shape}`, m.font.title, true);
   const title = long > left + body + right + 14 * m.k ? node.name : `${node.name} ${entry.shape}`;
   const titled = textWidth(title, m.font.title, true);
-  const w = Math.max(left + body + right, titled);
-  const shift = Math.max(0, (titled - body - left - right) / 2);
-  const x0 = shift + left + before;
+  // The name stands centred over the tiles; what it lacks in room is added on its side.
+  const leftHalf = Math.max(left + body / 2, titled / 2);
+  const rightHalf = Math.max(body / 2 + right, titled / 2);
+  const w = leftHalf + rightHalf;
+  const x0 = leftHalf - body / 2 + before;
   const vector = node.cols === 1 ? (inner - total(colWidths)) / 2 : 0;
 
   const tiles = [];
@@ -115,10 +117,10 @@ export function measureArray(entry, unit, window, m) {
   }
   const more = [];
   const top = header + above;
-  if (above) more.push({ side: 'above', count: r0, x: x0, y: header, w: inner, h: bar });
-  if (below) more.push({ side: 'below', count: node.rowTiles - r1, x: x0, y: top + tall + gap, w: inner, h: bar });
-  if (before) more.push({ side: 'left', count: c0, x: x0 - before, y: top, w: bar, h: tall });
-  if (after) more.push({ side: 'right', count: node.colTiles - c1, x: x0 + inner + gap, y: top, w: bar, h: tall });
+  if (r0 > 0) more.push({ side: 'above', count: r0, x: x0, y: header, w: inner, h: bar });
+  if (r1 < node.rowTiles) more.push({ side: 'below', count: node.rowTiles - r1, x: x0, y: top + tall + gap, w: inner, h: bar });
+  if (c0 > 0) more.push({ side: 'left', count: c0, x: x0 - before, y: top, w: bar, h: tall });
+  if (c1 < node.colTiles) more.push({ side: 'right', count: node.colTiles - c1, x: x0 + inner + gap, y: top, w: bar, h: tall });
   return {
     entry,
     title,
@@ -130,7 +132,9 @@ export function measureArray(entry, unit, window, m) {
     more,
     labelled,
     body: { x: x0, y: top, w: inner, h: tall },
-    heading: { x: x0 - before + (before + inner + after) / 2, y: m.title * 0.68 },
+    heading: { x: leftHalf, y: m.title * 0.68 },
+    // Where labels of rows end and labels of columns stand: outside the bars that count tiles beyond the frame.
+    labels: { x: x0 - before - 4 * m.k, y: header - 4 * m.k },
     w,
     h: header + above + tall + below,
   };
@@ -485,8 +489,9 @@ function placeSquares(groups, box, m) {
     if (x > box.x && x + w > box.x + box.w) [x, y] = [box.x, y + side + 6 * m.k];
   };
   // One row where it fits; else the launch at work stands last, so that its lines to SRAM cross nothing.
-  const wraps = !small && label(one) + beside + Math.min(one.blocks, 12) * (side + gap) > box.w;
-  for (const group of wraps ? [...others, one] : groups) {
+  // (and where there is no height for a second row, alone: the sentence says which launch it is).
+  const wraps = !small && label(one) + beside + Math.min(one.blocks * (side + gap), 230 * m.k) > box.w;
+  for (const group of wraps ? (m.free ? [...others, one] : [one]) : groups) {
     if (wraps && group.run && x > box.x) [x, y] = [box.x, y + side + 4 * m.k];
     if (!group.run && !small) {
       const w = chip(group);
@@ -500,7 +505,7 @@ function placeSquares(groups, box, m) {
     const breaks = Math.ceil(bins / per) - 1;
     let [w, between] = [side, gap];
     const span = () => bins * w + (bins - 1 + breaks) * between;
-    const room = Math.max(box.w - label(group) - beside - 20 * m.k, Math.min(box.w - label(group), box.w * 0.5));
+    const room = wraps ? box.w - label(group) : box.w - label(group) - beside - 20 * m.k;
     if (span() > room) {
       between = (bins > 32 ? 2 : 3) * m.k;
       w = clamp((room - (bins - 1 + breaks) * between) / bins, 4 * m.k, side);
@@ -560,6 +565,7 @@ export function layout({ entries, slots, groups, sentence, width, height, panels
       tiles: block.tiles.map((tile) => shifted(tile, x, top)),
       more: block.more.map((more) => shifted(more, x, top)),
       body: shifted(block.body, x, top),
+      labels: shifted(block.labels, x, top),
       heading: shifted(block.heading, x, top),
     });
   }

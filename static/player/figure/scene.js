@@ -260,12 +260,12 @@ function drawHbm({ trace, replay, order, position, frame, scene, cell }, touched
       if (array.labelled && tile.ct === array.tiles[0].ct && (tile.rt - array.tiles[0].rt) % stride === 0) {
         const label = node.name.length > 2 || node.colTiles > 1 ? `${node.colTiles > 1 ? node.name : ''}${tile.rt}` : `${node.name}${tile.rt}`;
         const short = label.length > 4 ? `${tile.rt}` : label;
-        items.push(text(`${key}/label`, tile.x - 4 * m.k, tile.y + Math.min(tile.h, low * stride) / 2 + m.font.small * 0.35, short, m.font.small, `label hue-${hue} ${use && 'strong'}`, 'end'));
+        items.push(text(`${key}/label`, tile.ct > 0 ? array.labels.x : tile.x - 4 * m.k, tile.y + Math.min(tile.h, low * stride) / 2 + m.font.small * 0.35, short, m.font.small, `label hue-${hue} ${use && 'strong'}`, 'end'));
       }
       if (node.colTiles > 1 && tile.rt === array.tiles[0].rt) {
         const narrow = textWidth(`${tile.ct}`, m.font.small) > tile.w + array.gap;
         if (!narrow || tile.ct % Math.ceil((m.font.small * 2) / (tile.w + array.gap)) === 0) {
-          items.push(text(`${id}/col${tile.ct}`, tile.x + tile.w / 2, array.body.y - 4 * m.k, `${tile.ct}`, m.font.small, `label hue-${hue}`, 'middle'));
+          items.push(text(`${id}/col${tile.ct}`, tile.x + tile.w / 2, array.labels.y, `${tile.ct}`, m.font.small, `label hue-${hue}`, 'middle'));
         }
       }
     }
