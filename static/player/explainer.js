@@ -43,7 +43,7 @@ export function createExplainer(host, { trace, replay, select, goTo, hop, mark }
 
   /** The explanation of a cell at this place, as elements. */
   function explained(found, at) {
-    hops = found.operands.map((operand) => ({ cell: cellName(trace, operand.cell), step: operand.step, block: operand.block }));
+    hops = found.operands.map((operand) => ({ cell: cellName(trace, operand.cell), step: operand.visit, block: operand.block }));
     const made = found.step < 0 ? null
       : found.step === at.step ? el("span", { class: "made", text: "made at this step" })
         : el("button", { class: "link made", type: "button", data: { go: String(found.step) },

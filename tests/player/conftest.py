@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import flashstep as fs
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, Route
+
+import flashstep as fs
 
 ROOT = Path(__file__).resolve().parents[2]
 ORIGIN = "http://player.invalid"

@@ -142,6 +142,28 @@ export async function one({ name, position, cell, launch = 0, block, order: orde
   return { ...answer, lines: answer.lines.map((pieces) => pieces.map((piece) => piece.text).join('')) };
 }
 
+/** From every cell that the last step wrote, along every operand, until nothing is left to ask. */
+export async function hops({ name }) {
+  const { trace, replay, serial: order } = await open(name);
+  const last = trace.stepCount - 1;
+  const queue = [...cellsOf(trace, last, false)].map((cell) => ({ position: last, cell }));
+  const seen = new Set(), ends = new Set(), taken = [];
+  for (const { position, cell } of queue) {
+    const key = `${position} ${cellName(trace, cell)}`;
+    if (seen.has(key)) continue;
+    seen.add(key);
+    const one = explain(trace, replay, order, position, cell);
+    if (one.operands.length === 0) ends.add(one.status);
+    for (const operand of one.operands) {
+      const there = operand.visit >= 0 ? operand.visit : position;
+      const found = explain(trace, replay, order, there, operand.cell);
+      taken.push({ from: key, to: operand.name, left: operand.value, arrived: found.value, expected: operand.step, step: found.step });
+      queue.push({ position: there, cell: operand.cell });
+    }
+  }
+  return { hops: taken, ends: [...ends] };
+}
+
 /** The sentence with which a damaged file is refused; null when it is read. */
 export async function refusal({ name, length = null, at = -1, byte = 0 }) {
   const whole = await (await fetch(`/traces/${name}`)).arrayBuffer();

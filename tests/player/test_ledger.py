@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import flashstep as fs
 import pytest
 import runs
+
+import flashstep as fs
 
 
 @pytest.mark.parametrize("name", runs.NAMES)

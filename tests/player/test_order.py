@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import flashstep as fs
 import pytest
 import runs
+
+import flashstep as fs
 
 SMS = [1, 2, 3, 5, 132]
 

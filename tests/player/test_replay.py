@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import flashstep as fs
 import numpy as np
 import pytest
 import runs
 from numpy.typing import NDArray
+
+import flashstep as fs
 
 
 def same(found: NDArray[np.float32], expected: NDArray[Any]) -> None:

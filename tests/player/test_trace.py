@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import flashstep as fs
 import pytest
 import runs
+
+import flashstep as fs
 
 NAME = "flash-attention-2 textbook"
 SENTENCE = re.compile(r"Error: (The trace|This) [^\n]*\.")

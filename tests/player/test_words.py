@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import runs
+
 from flashstep.trace import words
 
 EDGES = [
