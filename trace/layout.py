@@ -80,7 +80,8 @@ class ArrayInfo:
             plane, row = divmod(index, len(self.row_edges) - 1)
             return (plane * self.rows + self.row_edges[row]) * self.cols
         plane, rows, cols = self.tile(index)
-        return (plane * self.rows + rows.start) * self.cols + (rows.stop - rows.start) * cols.start
+        offset: int = (plane * self.rows + rows.start) * self.cols + (rows.stop - rows.start) * cols.start
+        return offset
 
 
 @dataclass(frozen=True)

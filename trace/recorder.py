@@ -174,7 +174,8 @@ class OpenStep:
         """The step's caption: a template and the numbers it speaks."""
         tape = self.tape
         self.caption = tape.caption(template)
-        tape.args.extend(numbers)
+        if numbers:
+            tape.args.extend(numbers)
 
     def __enter__(self) -> OpenStep:
         return self
@@ -338,7 +339,8 @@ class Tape:
         self._countdown = PROGRESS_EVERY
 
     def caption(self, template: str) -> int:
-        return self.captions.setdefault(template, len(self.captions))
+        known = self.captions.get(template)
+        return self.captions.setdefault(template, len(self.captions)) if known is None else known
 
     def keep(self, data: Floats) -> int:
         """Copy `data` into the pool, row-major; where it starts there."""

@@ -1,6 +1,6 @@
 """The cpu engine: the same kernel.cu, compiled for the host behind `shim.h`, run in a child process.
 
-Needs a C++20 compiler. Builds are kept in a cache under the hash of everything that went into them. A child
+Needs a C++17 compiler. Builds are kept in a cache under the hash of everything that went into them. A child
 that runs too long or asks for too much memory is stopped.
 """
 
@@ -44,7 +44,7 @@ def unavailable() -> str | None:
     if sys.platform == "win32":
         return "The cpu engine needs a POSIX system with g++ or clang++."
     if compiler() is None:
-        return "The cpu engine needs a C++20 compiler: install g++ (or clang++), or set CXX."
+        return "The cpu engine needs a C++17 compiler: install g++ (or clang++), or set CXX."
     return None
 
 
@@ -73,7 +73,7 @@ def run(
 def build(plan: Plan, launches: list[Launch], probing: bool, sanitizer: str | None) -> Path:
     """The compiled program for these template instances, from the cache or made now. Raises EngineError."""
     text = program_text(plan, launches, probing, sanitizer)
-    options = ["-std=c++20", "-pthread", "-w", "-g", "-O1" if sanitizer else "-O2"]
+    options = ["-std=c++17", "-pthread", "-w", "-g", "-O1" if sanitizer else "-O2"]
     if sanitizer:
         options += [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all"]
     key = hashlib.sha256("\n".join([*options, compiler() or "", text]).encode()).hexdigest()[:32]
@@ -102,7 +102,7 @@ def program_text(plan: Plan, launches: list[Launch], probing: bool, sanitizer: s
     cases = "\n".join(
         f"    case {n}: fs_launch({launch.instance}, grid, threads, arguments); break;" for n, launch in enumerate(launches)
     )
-    begin = "fs_base = (const long long*)buffers[(size_t)in.number()].data; fs_times = (unsigned long long*)buffers[(size_t)in.number()].data;"
+    begin = "fs_base = (const long long*)buffers[in.number()].data; fs_times = (unsigned long long*)buffers[in.number()].data;"
     return f"""#define FS_PADDING {0 if sanitizer else 4096}
 {(HERE / "shim.h").read_text("utf-8")}
 {(HERE / "probes.h").read_text("utf-8") if probing else ""}
@@ -110,31 +110,36 @@ def program_text(plan: Plan, launches: list[Launch], probing: bool, sanitizer: s
 {kernel}
 int main(int, char** paths) {{
   Reader in{{fopen(paths[1], "rb")}};
-  std::vector<Buffer> buffers((size_t)in.number());
-  for (auto& buffer : buffers) buffer = fs_buffer(in);
-  {"fs_out = (float*)buffers[(size_t)in.number()].data;" if probing else ""}
+  if (!in.file) return 3;
+  const int64_t count = in.number();
+  Buffer* buffers = (Buffer*)calloc(count + 1, sizeof(Buffer));
+  for (int64_t n = 0; n < count; n++) buffers[n] = fs_buffer(in);
+  {"fs_out = (float*)buffers[in.number()].data;" if probing else ""}
   const int64_t launches = in.number();
   for (int64_t n = 0; n < launches; n++) {{
     {begin if probing else ""}
-    const dim3 grid{{(unsigned)in.number(), (unsigned)in.number(), (unsigned)in.number()}};
-    const unsigned threads = (unsigned)in.number();
-    std::vector<Argument> arguments((size_t)in.number());
-    for (auto& argument : arguments) {{
+    const unsigned x = in.number(), y = in.number(), z = in.number(), threads = in.number();
+    const dim3 grid{{x, y, z}};
+    const int64_t given = in.number();
+    Argument arguments[64] = {{}};
+    for (int64_t a = 0; a < given; a++) {{
       const int64_t kind = in.number();
-      argument.pointer = nullptr;
-      if (kind == {_BUFFER}) argument.pointer = buffers[(size_t)in.number()].data;
-      if (kind == {_INTEGER}) argument.integer = in.number();
-      if (kind == {_NUMBER}) in.bytes(&argument.number, 8);
+      if (kind == {_BUFFER}) arguments[a].pointer = buffers[in.number()].data;
+      if (kind == {_INTEGER}) arguments[a].integer = in.number();
+      if (kind == {_NUMBER}) in.bytes(&arguments[a].number, 8);
     }}
     switch (n) {{
 {cases}
     }}
   }}
   FILE* out = fopen(paths[2], "wb");
-  for (auto& buffer : buffers) if (buffer.size && fwrite(buffer.data, 1, buffer.size, out) != buffer.size) return 4;
-  if (fclose(out)) return 4;
-  for (auto& buffer : buffers) free(buffer.data);
+  for (int64_t n = 0; n < count; n++) {{
+    if (fwrite(buffers[n].data, 1, buffers[n].size, out) != buffers[n].size) return 4;
+    free(buffers[n].data);
+  }}
+  free(buffers);
   fclose(in.file);
+  return fclose(out) ? 4 : 0;
 }}
 """
 

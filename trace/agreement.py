@@ -1,0 +1,205 @@
+"""Agreement: what a kernel left in its slots, step by step, against the trace.
+
+A right kernel lies within the bound of `trace/bounds.py` of exact arithmetic. So does the trace; so a kernel
+may differ from the trace by its bound plus the trace's own distance from exact. A value that is not finite on
+either side must be the same on both: a NaN against a number is a failure, wherever it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import words
+from .bounds import Bounded, Exact
+from .trace import Trace
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Element:
+    """One element that differs: where it stands, both values, and how far apart they may lie."""
+
+    row: int
+    col: int
+    got: float
+    want: float
+    allowed: float
+
+
+@dataclass(frozen=True)
+class SlotAgreement:
+    """One slot after one step (or one array at the end). Differences are over the finite elements."""
+
+    slot: str
+    max_abs: float
+    max_rel: float
+    max_ulp: float
+    nonfinite: int  # elements where one side is not finite and the other is not the same
+    used: float  # the largest share of the allowed difference that was used; above 1 it differs
+    first: Element | None  # the first element that differs by more than is allowed
+
+    @property
+    def ok(self) -> bool:
+        return self.first is None
+
+
+@dataclass(frozen=True)
+class StepAgreement:
+    """All checked slots of one step, and the running worst share of what is allowed."""
+
+    step: int
+    label: str
+    slots: tuple[SlotAgreement, ...]
+    worst: float
+
+    @property
+    def ok(self) -> bool:
+        return all(slot.ok for slot in self.slots)
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The first place where kernel and trace part."""
+
+    step: int
+    label: str
+    path: tuple[str, ...]
+    slot: str
+    element: Element
+
+    def __str__(self) -> str:
+        e = self.element
+        place = ", ".join((*self.path, self.label) if self.path else (self.label,))
+        return (
+            f"first differs at step {self.step} ({place}), {self.slot}, row {e.row}, column {e.col}:"
+            f" {words.number(e.got)} against {words.number(e.want)} (allowed: {words.number(e.allowed)})"
+        )
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The verdict on a kernel, with its grounds."""
+
+    engine: str
+    steps: tuple[StepAgreement, ...]
+    outputs: tuple[SlotAgreement, ...]
+    device: dict[str, Any] = field(default_factory=dict)
+    note: str = ""
+    first_divergence: Divergence | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.first_divergence is None
+
+    @property
+    def worst(self) -> float:
+        """The largest share of the allowed difference that any element used."""
+        return max([step.worst for step in self.steps[-1:]] + [output.used for output in self.outputs], default=0.0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; numbers that JSON lacks are written as text."""
+        return {
+            "engine": self.engine,
+            "ok": self.ok,
+            "first_divergence": str(self.first_divergence) if self.first_divergence else None,
+            "worst_share_of_allowed": _plain(self.worst),
+            "device": self.device,
+            "note": self.note,
+            "steps": [
+                {"step": step.step, "label": step.label, "ok": step.ok, "worst": _plain(step.worst),
+                 "slots": [_slot_json(slot) for slot in step.slots]}
+                for step in self.steps
+            ],
+            "outputs": [_slot_json(output) for output in self.outputs],
+        }  # fmt: skip
+
+
+def _plain(x: float) -> float | str:
+    return x if np.isfinite(x) else str(x)
+
+
+def _slot_json(slot: SlotAgreement) -> dict[str, Any]:
+    first = slot.first
+    return {
+        "slot": slot.slot, "ok": slot.ok, "max_abs": _plain(slot.max_abs), "max_rel": _plain(slot.max_rel),
+        "max_ulp": _plain(slot.max_ulp), "nonfinite": slot.nonfinite, "used": _plain(slot.used),
+        "first": None if first is None else {
+            "row": first.row, "col": first.col, "got": _plain(first.got), "want": _plain(first.want), "allowed": _plain(first.allowed),
+        },
+    }  # fmt: skip
+
+
+def compare_slot(name: str, got: Floats, want: Floats, exact: Bounded) -> SlotAgreement:
+    """One slot against the trace: got and want (rows, cols) float32, exact with its bound of the same shape."""
+    g, w = got.astype(np.float64), want.astype(np.float64)
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(g) & np.isfinite(w)
+        same = (g == w) | (np.isnan(g) & np.isnan(w))
+        gap = np.where(finite, np.abs(g - w), 0.0)
+        own = np.abs(w - exact.value)
+        allowed = exact.error + np.where(np.isfinite(own), own, 0.0)
+        used = np.where(gap == 0, 0.0, gap / np.where(allowed > 0, allowed, 1.0))
+        used = np.where((gap > 0) & (allowed == 0), np.inf, used)
+        disagree = ~finite & ~same
+        wrong = disagree | (finite & ~(gap <= allowed))
+        relative = np.where(gap == 0, 0.0, gap / np.maximum(np.abs(w), np.finfo(np.float32).tiny))
+        ulp = gap / np.spacing(np.maximum(np.abs(want), np.float32(np.finfo(np.float32).tiny))).astype(np.float64)
+    first = None
+    if wrong.any():
+        row, col = np.argwhere(wrong)[0]
+        first = Element(int(row), int(col), float(g[row, col]), float(w[row, col]), float(allowed[row, col]))
+    return SlotAgreement(
+        name, float(gap.max(initial=0)), float(relative.max(initial=0)), float(np.where(finite, ulp, 0).max(initial=0)),
+        int(disagree.sum()), float("inf") if disagree.any() else float(used.max(initial=0)), first,
+    )  # fmt: skip
+
+
+def agree(trace: Trace, observed: Iterable[tuple[int, str, Floats]], arrays: dict[str, Floats], *, engine: str,
+          device: dict[str, Any] | None = None, note: str = "") -> Agreement:  # fmt: skip
+    """Compare a kernel's run with the trace.
+
+    observed: (step, slot, its valid part (rows, cols)) in the order of steps. arrays: HBM at the end, by name.
+    Steps whose numbers the trace did not keep are compared with exact arithmetic rounded to float32 instead.
+    """
+    seen: dict[int, list[tuple[str, Floats]]] = {}
+    for t, slot, data in observed:
+        seen.setdefault(t, []).append((slot, data))
+    exact = Exact(trace)
+    steps: list[StepAgreement] = []
+    first: Divergence | None = None
+    worst = 0.0
+    for t, written in exact.walk():
+        if t not in seen:
+            continue
+        state = trace.state(t)
+        slots = []
+        for name, data in seen[t]:
+            bound = written[name]
+            want = state[name].reshape(data.shape) if name in state else bound.value.astype(np.float32)
+            slots.append(compare_slot(name, data, want, bound))
+        worst = max([worst, *(slot.used for slot in slots)])
+        step = StepAgreement(t, words.label(trace, t), tuple(slots), worst)
+        steps.append(step)
+        if first is None and not step.ok:
+            slot = next(slot for slot in slots if slot.first)
+            assert slot.first
+            first = Divergence(t, step.label, words.path(trace, t), slot.slot, slot.first)
+    outputs = []
+    last = len(trace.steps_kind) - 1
+    end = trace.state(last)
+    for info in trace.meta.arrays:
+        if info.space == "hbm" and info.role != "input" and info.name in arrays:
+            shape = (info.planes * info.rows, info.cols)
+            bound = exact.arrays[info.name]
+            flat = Bounded(bound.value.reshape(shape), bound.error.reshape(shape))
+            output = compare_slot(info.name, arrays[info.name].reshape(shape), end[info.name].reshape(shape), flat)
+            outputs.append(output)
+            if first is None and output.first:
+                first = Divergence(last, "the end", (), info.name, output.first)
+    return Agreement(engine, tuple(steps), tuple(outputs), device or {}, note, first)
