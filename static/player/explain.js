@@ -200,7 +200,7 @@ function computed(base, scope, formula, name) {
   const { expand } = single;
   // At the top, a sum is the formula: its numbers are the substituted line, or as many lines as they need.
   const main = expand ? spell([], expand, single.value, false) : [{ role: 'substituted', pieces: [{ text: '= ' }, ...single.pieces] }];
-  const trivial = !expand && single.tree[0] === 'num';
+  const trivial = scope.hidden || (!expand && single.tree[0] === 'num');
   const lines = trivial ? [] : main;
   lines.push({ role: 'result', pieces: [{ text: `= ${valueText(single.value)}` }] });
   const shown = base.value;

@@ -18,6 +18,9 @@
 //   trace.tileAt(arrayNode, plane, row, col)          tile index
 //   trace.numbers(offset, count)                      Float32Array view of the pool, null for offset -1
 //   trace.visible(batch, query, key)                  may this query see this key? (causal bottom-right, key mask)
+//   trace.hidden(batch, query, key)                   why not: 'causal', 'mask', 'unkept' (its mask was not kept), or null
+//   trace.mask                                        the key mask's ArrayNode, or null
+//   trace.blockIndex(launch, block), trace.blockOfStep[t]   a block's place among the blocks of all launches
 //   cellName(trace, cell), parseCell(trace, text, launch)   "li.2.0" and "K@p.r.c" <-> {node, row, col[, plane]}
 
 /** Verbs, by the number in `events.kind`. */

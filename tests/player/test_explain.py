@@ -197,6 +197,35 @@ def test_hidden_keys_are_called_hidden_and_nothing_else_is(player: Any, name: st
     assert False in seen
 
 
+@pytest.mark.parametrize("name", [name for name in runs.NAMES if "masked" in name and "standard" not in name])
+def test_hidden_keys_are_left_out_and_named(player: Any, name: str) -> None:
+    """O takes in the values of visible keys only: the others are no operands, and a note says which they are."""
+    run = runs.run(name)
+    player.add(name, run)
+    noted = 0
+    for one in player("explanations", name=name):
+        if one["node"] != "Oi" or "P · V" not in one["title"]:
+            continue
+        query = int(re.search(r"query (\d+)", one["place"])[1])  # type: ignore[index]
+        keys = of_step(run, one["step"])
+        left_out = [key for key in keys if not visible(run, 0, query, key)]
+        rows = [operand["row"] for operand in one["operands"] if operand["array"] == "Vj"]
+        assert [keys[row] for row in rows] == [key for key in keys if key not in left_out]
+        assert any("left out" in note for note in one["notes"]) == bool(left_out)
+        noted += bool(left_out)
+    assert noted
+
+
+def of_step(run: fs.Run, t: int) -> range:
+    """The keys whose V tile is in shared memory at step t."""
+    array = run.trace.meta.array("V")
+    node = run.trace.meta.arrays.index(array)
+    loads = np.flatnonzero((run.trace.events.src == node) & (run.trace.events.kind == 0))
+    last = loads[loads < run.trace.event_range(t)[1]][-1]
+    _, rows, _ = array.tile(int(run.trace.events.tile[last]))
+    return range(rows.start, rows.stop)
+
+
 def texts(one: dict[str, Any]) -> tuple[str, list[str]]:
     return one["title"], one["lines"]
 

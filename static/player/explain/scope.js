@@ -29,6 +29,7 @@ export class Scope {
     /** @type {Operand[]} */ this.operands = [];
     /** @type {string[]} */ this.notes = [];
     /** @type {{title: Piece[], expand: Item['expand']|null, value: number|null}[]} */ this.parts = [];
+    /** @type {number[]|null} what ":" runs along, when not everything */ this.along = null;
     this.hidden = false;
     this.lost = false;
     /** @type {Map<string, any>} what each name holds */ this.seen = new Map();
@@ -68,7 +69,7 @@ export class Scope {
   }
 
   range(index, extent) {
-    if (index === ':') return Array.from({ length: extent }, (_, n) => n);
+    if (index === ':') return this.along ?? Array.from({ length: extent }, (_, n) => n);
     return [index === 'r' ? this.row : index === 'c' ? this.col : index];
   }
 
@@ -173,14 +174,17 @@ export class Scope {
     const row = weights[2] === 'r' ? this.row : weights[2];
     const node = this.trace.node(weights[1], this.launch);
     const mask = node ? maskOf(this.extent(node, weights[4]).state, this) ?? this.mask : this.mask;
-    const left = this.list(weights), right = this.list(values);
-    const hidden = [];
-    const terms = [];
-    for (let n = 0; n < left.length; n++) {
+    const keys = node ? this.extent(node, weights[4]).cols : 0;
+    const seen = [], hidden = [];
+    for (let n = 0; n < keys; n++) {
       const why = mask ? this.trace.hidden(mask.batch, mask.query + row, mask.key + n) : null;
       if (why === 'causal' || why === 'mask') hidden.push(mask.key + n);
-      else terms.push(this.operate('*', left[n], right[n]));
+      else seen.push(n);
     }
+    this.along = seen;
+    const left = this.list(weights), right = this.list(values);
+    this.along = null;
+    const terms = left.map((item, n) => this.operate('*', item, right[n]));
     if (hidden.length) this.notes.push(leftOut(hidden, mask.query + row));
     return terms;
   }
@@ -239,7 +243,7 @@ export class Scope {
         if (b.value === -Infinity) this.notes.push('The row has seen no key yet: its maximum is still −∞, so α is 1 by definition and nothing is rescaled.');
         return atom(evaluate(() => (b.value === -Infinity ? 1 : Math.exp(a.value - b.value))), difference(), tree);
       case 'weight':
-        if (a.value === -Infinity) this.notes.push('A score of −∞ weighs nothing: P is 0 by definition.');
+        if (a.value === -Infinity) this.notes.push('What stands at −∞ weighs nothing: its weight is 0 by definition.');
         return atom(evaluate(() => (a.value === -Infinity ? 0 : Math.exp(a.value - b.value))), difference(), tree);
       case 'ratio':
         if (b.value === 0) this.notes.push('The row has seen no key: l is 0, so the answer is 0 by definition.');
