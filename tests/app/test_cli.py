@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -284,19 +285,27 @@ def test_a_pipe_that_closes_early_ends_it_quietly() -> None:
         assert process.wait(30) == 1
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to send")
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no pseudo-terminals and no SIGTERM to send")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
 def test_a_cancelled_recording_leaves_nothing(how: signal.Signals) -> None:
     Path("before.safetensors").write_bytes(b"kept")
     size = "--seqlen-q 4096 --seqlen-k 4096 --block-rows 16 --block-cols 16 --values none"
-    process = flashstep("record", "flash-attention-2", *size.split(), "-o", "before.safetensors")
-    with process:
-        time.sleep(1.5)  # in the midst of 200,000 steps
-        assert process.poll() is None
+    command = ["record", "flash-attention-2", *size.split(), "-o", "before.safetensors"]
+    ours, theirs = os.openpty()  # a person watches, so there is a progress bar, and it says when the work has begun
+    terminal = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
+    program = [sys.executable, "-m", "flashstep", *command]
+    with subprocess.Popen(program, stdout=theirs, stderr=theirs, env=terminal) as process:
+        os.close(theirs)
+        seen = b""
+        while b"/197377" not in seen:
+            seen += os.read(ours, 4096)
         process.send_signal(how)
-        _, err = process.communicate(timeout=30)
+        with contextlib.suppress(OSError):  # Linux's way to say that the other end is closed
+            while more := os.read(ours, 4096):
+                seen += more
+    os.close(ours)
     assert process.returncode == 130
-    assert err == "flashstep: Cancelled; nothing was written.\n"
+    assert seen.endswith(b"flashstep: Cancelled; nothing was written.\r\n")
     assert os.listdir() == ["before.safetensors"]
     assert Path("before.safetensors").read_bytes() == b"kept"
 
