@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 from collections.abc import AsyncIterator
 
 from fastapi import FastAPI, Request
@@ -14,12 +15,12 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.responses import FileResponse, JSONResponse, Response
-from starlette.staticfiles import StaticFiles
 
 from . import api, assets, pages
 from .arrays import ArrayStore
 from .jobs import Jobs, RecordingStore
 from .middleware import HEADERS, BodyLimit, Compress, HostCheck, SecurityHeaders
+from .parameters import code_hash
 from .settings import Settings
 
 BODY_BYTES = 64 * 1024
@@ -38,6 +39,7 @@ def create_app(settings: Settings | None = None, host: str = "127.0.0.1") -> Fas
         # of the dozen turns that a request needs: beside a long recording a static file took 16 ms, now 7.
         before = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
+        threading.Thread(target=warm_up, name="flashstep-warm-up", daemon=True).start()
         yield
         jobs.close()
         sys.setswitchinterval(before)
@@ -63,12 +65,19 @@ def create_app(settings: Settings | None = None, host: str = "127.0.0.1") -> Fas
     app.state.services = api.Services(settings, ArrayStore(settings), jobs)
     app.include_router(api.router)
     app.include_router(pages.router, include_in_schema=False)
-    app.mount("/static", StaticFiles(directory=assets.STATIC), name="static")
+    app.mount("/static", assets.StaticFiles(assets.STATIC), name="static")
     app.add_api_route("/favicon.ico", _favicon, include_in_schema=False)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(Exception, _failed)
     return app
+
+
+def warm_up() -> None:
+    """Compile the templates and hash the code, so that the first page does not wait for it."""
+    for name in pages.templates.list_templates():
+        pages.templates.get_template(name)
+    code_hash()
 
 
 def _favicon() -> Response:

@@ -6,9 +6,11 @@ import json
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
+from starlette.exceptions import HTTPException
 from web import ADDRESS, Start, is_sentence
 
 from flashstep.app import assets
@@ -153,6 +155,28 @@ def test_static_files_are_asked_for_again_only_when_they_changed(client: TestCli
     assert first.headers["cache-control"] == "no-cache"
     again = client.get("/static/css/base.css", headers={"If-None-Match": first.headers["etag"]})
     assert again.status_code == 304
+
+
+def test_a_changed_file_is_served_anew(tmp_path: Path) -> None:
+    (tmp_path / "public").mkdir()
+    (tmp_path / "secret.js").write_text("secret")
+    file = tmp_path / "public" / "a.js"
+    file.write_text("export const a = 1;")
+    client = TestClient(assets.StaticFiles(tmp_path / "public"), base_url=ADDRESS)
+    first = client.get("/a.js")
+    assert (first.text, first.headers["content-type"]) == (
+        "export const a = 1;",
+        "text/javascript; charset=utf-8",
+    )
+    file.write_text("export const a = 2;\n" + "// and much more\n" * 100)
+    second = client.get("/a.js", headers={"If-None-Match": first.headers["etag"]})
+    assert second.text == file.read_text()
+    assert second.headers["content-encoding"] == "gzip"
+    assert client.get("/a.js", headers={"Accept-Encoding": "identity"}).text == file.read_text()
+    file.unlink()
+    for gone in ("/a.js", "/../secret.js", "/%2e%2e/secret.js", "//etc/passwd", "/", "/%00", "/a.js/b"):
+        with pytest.raises(HTTPException):
+            client.get(gone)
 
 
 def test_errors_are_pages_for_people_and_json_for_programs(client: TestClient) -> None:
