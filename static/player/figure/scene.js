@@ -276,8 +276,9 @@ function drawHbm({ trace, replay, order, position, frame, scene, cell }, touched
       items.push(box(key, more, `more hue-${hue}`, { r: 3 * m.k }));
       const side = more.side === 'left' || more.side === 'right';
       scene.buttons.push({ ...more, node: node.id, look: { plane, ...turned(array, more.side) }, words: `${plural(more.count, 'more tile')} of ${node.name}: show the next` });
-      const done = last && node.role !== 'input' && !side ? storedAmong(node, plane, last, more, array) : null;
-      const words = side ? `${grouped(more.count)}` : `${grouped(more.count)} more tile${more.count > 1 ? 's' : ''}`;
+      const grid = node.colTiles > 1; // then a bar counts rows or columns of tiles
+      const done = last && node.role !== 'input' && !side && !grid ? storedAmong(node, plane, last, more, array) : null;
+      const words = side ? `${grouped(more.count)}` : `${grouped(more.count)} more ${grid ? 'rows of tiles' : more.count > 1 ? 'tiles' : 'tile'}`;
       const full = done === null || more.w < 110 * m.k ? words : `${words}, ${grouped(done)} written`;
       const fitted = [full, words, `+${more.count}`].find((each) => side || textWidth(each, m.font.small) <= more.w + 6) ?? `+${more.count}`;
       const [cx, cy] = [more.x + more.w / 2, more.y + more.h / 2];
