@@ -200,6 +200,9 @@ function open(trace) {
     }
     captionPart.show(captionParts(trace, at.step), note(at), now.playing);
     controls.show(now.position, orderNow.length - 1, now.playing);
+    // Scrolling lays the page out: once, after everything is written.
+    steps.settle();
+    tabs.settle();
   }
 
   let timer = 0;

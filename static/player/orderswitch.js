@@ -38,8 +38,11 @@ export function createOrderSwitch(host, idea, choose) {
   const group = el("div", { class: "segments", role: "group", "aria-label": "Blocks are shown", "aria-describedby": "order-sentence" },
     el("span", { class: "segments-title", text: "Blocks" }), ...options);
   host.append(group, sentence, el("p", { class: "idea", text: idea }));
+  let shown = "";
   return {
     show(order, blocks) {
+      if (shown === `${order} ${blocks}`) return;
+      shown = `${order} ${blocks}`;
       for (const option of options) setAttribute(option, "aria-pressed", String(option.dataset.order === order));
       setText(sentence, orderSentence(order, blocks));
       setAttribute(group, "title", sentence.textContent);

@@ -36,6 +36,21 @@ export function createStepList(host, { trace, goTo, floated }) {
     filter, count, list);
 
   const rows = () => found ?? tree.rows;
+  // Reading these from the page would lay it out in the midst of a step; they are kept as they change.
+  let height = 400;
+  let scrolled = 0;
+
+  /** Scroll to there: drawn for at once, handed to the page when it may lay itself out. */
+  let handed = true;
+  function scrollTo(top) {
+    scrolled = Math.max(0, Math.min(top, rows().length * rowHeight - height));
+    handed = false;
+  }
+  function handOver() {
+    if (handed) return;
+    handed = true;
+    list.scrollTop = scrolled;
+  }
   /** @type {HTMLElement[]} */
   const pool = [];
 
@@ -60,10 +75,9 @@ export function createStepList(host, { trace, goTo, floated }) {
 
   function draw() {
     const all = rows();
-    const height = list.clientHeight || 400;
     setHeight(all.length * rowHeight);
-    const first = Math.max(0, Math.floor(list.scrollTop / rowHeight) - 2);
-    const last = Math.min(all.length - 1, Math.ceil((list.scrollTop + height) / rowHeight) + 2);
+    const first = Math.max(0, Math.floor(scrolled / rowHeight) - 2);
+    const last = Math.min(all.length - 1, Math.ceil((scrolled + height) / rowHeight) + 2);
     let active = null;
     for (let slot = 0; slot <= last - first || slot < pool.length; slot += 1) {
       const node = pool[slot] ?? makeRow();
@@ -108,14 +122,11 @@ export function createStepList(host, { trace, goTo, floated }) {
 
   /** Bring row i into sight with some room around it; far jumps put it in the middle. */
   function bringIntoView(i) {
-    const height = list.clientHeight;
-    if (!height) return;
     const top = i * rowHeight;
     const margin = Math.min(2 * rowHeight, height / 4);
-    setHeight(rows().length * rowHeight);
-    if (top - margin < list.scrollTop - height || top > list.scrollTop + 2 * height) list.scrollTop = top - height / 2;
-    else if (top - margin < list.scrollTop) list.scrollTop = top - margin;
-    else if (top + rowHeight + margin > list.scrollTop + height) list.scrollTop = top + rowHeight + margin - height;
+    if (top - margin < scrolled - height || top > scrolled + 2 * height) scrollTo(top - height / 2);
+    else if (top - margin < scrolled) scrollTo(top - margin);
+    else if (top + rowHeight + margin > scrolled + height) scrollTo(top + rowHeight + margin - height);
   }
 
   function rowOfCurrent() {
@@ -130,14 +141,14 @@ export function createStepList(host, { trace, goTo, floated }) {
     if (!query) {
       found = null;
       cursor = rowOfCurrent();
-      bringIntoView(cursor);
-      draw();
+      redraw(cursor);
       return;
     }
     const steps = search(trace, query);
     found = [];
     cursor = 0;
-    list.scrollTop = 0;
+    scrollTo(0);
+    handOver();
     const more = () => {
       if (mine !== hunt) return;
       const until = performance.now() + SLICE_MS;
@@ -166,10 +177,15 @@ export function createStepList(host, { trace, goTo, floated }) {
     }
   }
 
+  function redraw(i) {
+    bringIntoView(i);
+    draw();
+    handOver();
+  }
+
   function moveCursor(i) {
     cursor = Math.max(0, Math.min(rows().length - 1, i));
-    bringIntoView(cursor);
-    draw();
+    redraw(cursor);
   }
 
   filter.addEventListener("input", runFilter);
@@ -183,10 +199,13 @@ export function createStepList(host, { trace, goTo, floated }) {
   fold.addEventListener("click", () => {
     tree.collapse();
     cursor = rowOfCurrent();
-    bringIntoView(cursor);
-    draw();
+    redraw(cursor);
   });
-  list.addEventListener("scroll", () => draw(), { passive: true });
+  list.addEventListener("scroll", () => {
+    if (list.scrollTop === scrolled) return;
+    scrolled = list.scrollTop;
+    draw();
+  }, { passive: true });
   list.addEventListener("click", (event) => {
     const node = /** @type {Element} */ (event.target).closest(".row");
     if (node) activate(node.rowIndex);
@@ -218,14 +237,12 @@ export function createStepList(host, { trace, goTo, floated }) {
     event.preventDefault();
   });
   new ResizeObserver(() => {
-    bringIntoView(cursor);
-    draw();
+    height = list.clientHeight || 400;
+    redraw(cursor);
   }).observe(list);
   const floating = makeFloating(host, grip, dock, (is) => {
     dock.hidden = !is;
     floated(is);
-    bringIntoView(cursor);
-    draw();
   });
 
   return {
@@ -243,6 +260,8 @@ export function createStepList(host, { trace, goTo, floated }) {
       }
       draw();
     },
+    /** Scroll the page's list to what was drawn: last in a step, for it lays the page out. */
+    settle: handOver,
     dock: floating.dock,
   };
 }

@@ -4,9 +4,11 @@ import { soFar, totals } from "../ledger.js";
 import { el, setText } from "../dom.js";
 import { hueOf } from "../figure/palette.js";
 
+const grouped = new Intl.NumberFormat("en").format; // toLocaleString looks the language up each time
+
 /** Exact while it is short; three figures and a letter beyond, with the exact number in the title. */
 export function short(n) {
-  if (n < 100000) return n.toLocaleString("en");
+  if (n < 100000) return grouped(n);
   for (const [unit, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
     if (n >= unit) return `${(n / unit).toPrecision(3).replace(/e.*/, "")} ${letter}`;
   }
@@ -56,7 +58,7 @@ export function createLedger(host, { trace }) {
         if (cell.last === n) continue;
         cell.last = n;
         setText(cell.now, short(n));
-        cell.td.title = `${n.toLocaleString("en")} of ${cell.total.toLocaleString("en")} ${cell.count}`;
+        cell.td.title = `${grouped(n)} of ${grouped(cell.total)} ${cell.count}`;
         cell.td.dataset.now = String(n);
         cell.td.dataset.total = String(cell.total);
         cell.td.parentElement.classList.toggle("none", n === 0);

@@ -74,23 +74,44 @@ function createListing(host, { trace, name, html, text, goTo, where }) {
 
   let lit = [];
   let shownKind = -1;
+  let scroll = null; // lines to bring into sight
   return {
     /** @param {number} step */
     show(step, visible) {
       const { kind, meta } = trace.step(step);
       if (kind === shownKind) return;
       const range = meta.lines && meta.lines[name];
-      for (const line of lit) line.classList.remove("lit", "lit-first", "lit-last");
+      for (const line of lit) line.classList.remove("lit");
       lit = range ? lines.slice(range[0] - 1, range[1]) : [];
-      lit.forEach((line, i) => line.classList.add("lit", ...(i === 0 ? ["lit-first"] : []), ...(i === lit.length - 1 ? ["lit-last"] : [])));
+      for (const line of lit) line.classList.add("lit");
       shownKind = visible ? kind : -1; // a hidden listing has no place to scroll to: do it when it shows
-      if (visible && lit.length) bringIntoView(host, lit);
+      scroll = visible && lit.length ? lit : null;
+    },
+    settle() {
+      if (scroll) bringIntoView(host, scroll);
+      scroll = null;
     },
     refresh: () => { shownKind = -1; },
   };
 }
 
-let characterWidth = 0; // measured once: measuring lays the page out, and a step should not
+/** Scroll so that these lines stand in sight, a quarter from the top when they have to move. */
+function bringIntoView(scroller, lines) {
+  const first = lines[0];
+  const last = lines[lines.length - 1];
+  const top = first.offsetTop;
+  const bottom = last.offsetTop + last.offsetHeight;
+  const height = scroller.clientHeight;
+  const now = scroller.scrollTop;
+  // Deep inside the loops the indentation alone would fill a narrow panel.
+  const indents = lines.map((line) => line.textContent).filter((text) => text.trim()).map((text) => text.length - text.trimStart().length);
+  const aside = indents.length ? Math.max(0, Math.min(...indents) - 2) * character(scroller) : 0;
+  const spare = height - (bottom - top);
+  const inSight = top >= now + 8 && bottom <= now + height - 8;
+  scroller.scrollTo({ left: aside, top: inSight ? now : spare > 0 ? top - Math.min(spare / 2, height / 4) : top - 8, behavior: "instant" });
+}
+
+let characterWidth = 0; // measured once
 addEventListener("resize", () => { characterWidth = 0; });
 
 /** The width of a character of the listing. */
@@ -98,25 +119,9 @@ function character(scroller) {
   if (characterWidth) return characterWidth;
   const probe = el("span", { class: "code", text: "0".repeat(20), style: { position: "absolute", padding: "0", "min-width": "0" } });
   scroller.append(probe);
-  const width = probe.getBoundingClientRect().width / 20;
+  characterWidth = probe.getBoundingClientRect().width / 20;
   probe.remove();
-  return (characterWidth = width);
-}
-
-/** Scroll so that these lines stand in sight, a quarter from the top when they have to move. */
-function bringIntoView(scroller, lines) {
-  const texts = lines.map((line) => line.textContent);
-  const first = lines[0];
-  const last = lines[lines.length - 1];
-  const top = first.offsetTop;
-  const bottom = last.offsetTop + last.offsetHeight;
-  const height = scroller.clientHeight;
-  // Deep inside the loops the indentation alone would fill a narrow panel.
-  const indent = Math.min(...texts.map((text) => (text.trim() ? text.length - text.trimStart().length : Infinity)));
-  scroller.scrollLeft = Number.isFinite(indent) ? Math.max(0, indent - 2) * character(scroller) : 0;
-  if (top >= scroller.scrollTop + 8 && bottom <= scroller.scrollTop + height - 8) return;
-  const spare = height - (bottom - top);
-  scroller.scrollTop = spare > 0 ? top - Math.min(spare / 2, height / 4) : top - 8;
+  return characterWidth;
 }
 
 /** Lines of the server's highlighted HTML, each a <span id="twin-12" class="line">. */
@@ -161,6 +166,7 @@ export function createTabs(host, { trace, goTo, where, extra }) {
       if (on && one.listing) one.listing.refresh();
     }
     show(shown);
+    settle();
   }
   function add(id, title, panel, listing) {
     const tab = el("button", { class: "tab", type: "button", role: "tab", id: `tab-${id}`, "aria-controls": `panel-${id}`, text: title,
@@ -191,21 +197,29 @@ export function createTabs(host, { trace, goTo, where, extra }) {
   }
 
   let shown = 0;
+  let inSight = false; // whether the column shows at all: on a phone it is folded
   function show(step) {
     shown = step;
-    for (const { listing, panel } of tabs) if (listing) listing.show(step, panel.offsetParent !== null);
+    for (const { id, listing } of tabs) if (listing) listing.show(step, inSight && id === chosen);
+  }
+  function settle() {
+    for (const { listing } of tabs) if (listing) listing.settle();
   }
   // A listing that comes into sight, or changes its height, brings its lit lines with it.
   new ResizeObserver(() => {
+    inSight = host.clientHeight > 0;
     for (const { listing } of tabs) if (listing) listing.refresh();
     show(shown);
+    settle();
   }).observe(host);
 
   return {
     /** @param {{twin: {html: string}|null, cuda: {html: string}|null}|null} source null: it could not be had, the trace's own text serves */
     fill(source) {
       status.remove();
-      for (const name of ["cuda", "twin"]) {
+      // The source whose lines this trace names comes first: the other one cannot follow the steps.
+      const follows = (name) => trace.meta.steps.some((step) => step.lines && step.lines[name]);
+      for (const name of ["cuda", "twin"].sort((a, b) => Number(follows(b)) - Number(follows(a)))) {
         if (source?.[name]) addListing(name, source[name].html);
         else if (trace.meta.sources?.[name]) addListing(name, null);
       }
@@ -213,5 +227,6 @@ export function createTabs(host, { trace, goTo, where, extra }) {
       choose(tabs[0].id);
     },
     show,
+    settle,
   };
 }
