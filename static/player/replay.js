@@ -48,6 +48,7 @@ import { NONE } from './trace.js';
  */
 
 const EVERY = 64; // steps between keyframes: a state costs at most this many steps' events
+const MOST_STORED = 2 ** 26; // tiles that all stores touch: eight bytes are kept for each
 const SLOT_KINDS = ['load', null, 'init', 'fill', 'update', null, null];
 
 export class Replay {
@@ -105,16 +106,22 @@ export class Replay {
 
   #indexStores() {
     const { trace } = this;
-    const { columns, arrays, eventCount } = trace;
+    const { columns, arrays } = trace;
     const kind = columns['events.kind'], dst = columns['events.dst'], ends = columns['steps.events'];
     const tile = columns['events.tile'], tiles = columns['events.tiles'];
+    const all = [], when = [];
+    for (let t = 1, e = 0; t < trace.stepCount; t++) {
+      for (const end = ends[t]; e < end; e++) {
+        if (kind[e] !== 1 && kind[e] !== 6) continue;
+        all.push(e);
+        when.push(t);
+      }
+    }
     const counts = new Map();
-    for (let e = 0; e < eventCount; e++) {
-      if (kind[e] !== 1 && kind[e] !== 6) continue;
-      const array = dst[e];
-      let count = counts.get(array);
+    for (const e of all) {
+      let count = counts.get(dst[e]);
       // Only arrays that are stored to get an index: a virtual array may claim any number of tiles.
-      if (count === undefined) counts.set(array, (count = new Uint32Array(arrays[array].tileCount + 1)));
+      if (count === undefined) counts.set(dst[e], (count = new Uint32Array(arrays[dst[e]].tileCount + 1)));
       for (let k = 0; k < tiles[e]; k++) count[tile[e] + k + 1]++;
     }
     let total = 0;
@@ -123,17 +130,15 @@ export class Replay {
       for (let n = 1; n < count.length; n++) count[n] += count[n - 1];
       total = count[count.length - 1];
     }
+    if (total > MOST_STORED) throw new Error('The trace is damaged: its stores touch more tiles than a page can index.');
     const stores = new Uint32Array(total), steps = new Uint32Array(total);
     const next = new Map([...counts].map(([array, start]) => [array, start.slice()]));
-    for (let t = 1, e = 0; t < trace.stepCount; t++) {
-      for (; e < ends[t]; e++) {
-        if (kind[e] !== 1 && kind[e] !== 6) continue;
-        const place = next.get(dst[e]);
-        for (let k = 0; k < tiles[e]; k++) {
-          const at = place[tile[e] + k]++;
-          stores[at] = e;
-          steps[at] = t;
-        }
+    for (const [n, e] of all.entries()) {
+      const place = next.get(dst[e]);
+      for (let k = 0; k < tiles[e]; k++) {
+        const at = place[tile[e] + k]++;
+        stores[at] = e;
+        steps[at] = when[n];
       }
     }
     this.#storeStart = counts;
