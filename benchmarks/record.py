@@ -18,8 +18,9 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import flashstep as fs
 import numpy as np
+
+import flashstep as fs
 from flashstep.kernels.record import prepare, run_twin, size_of
 from flashstep.trace.recorder import Machine
 

@@ -1,0 +1,76 @@
+"""Compare a run with the CUDA kernel on an engine, or any arrays with the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...trace.agreement import Agreement, agree
+from ..record import Run
+from ..registry import get
+from . import cpu, gpu, recorded
+from .plan import Plan
+from .result import EngineError, Result
+from .source import Source
+
+ENGINES = ("gpu", "cpu", "recorded")
+Floats = NDArray[np.float32]
+
+
+def engines() -> dict[str, str | None]:
+    """Each engine, and why it is unavailable here, or None."""
+    return {"gpu": gpu.unavailable(), "cpu": cpu.unavailable(), "recorded": recorded.unavailable()}
+
+
+def compare(run: Run, engine: str = "gpu", fmad: bool = True) -> Agreement:
+    """Run the CUDA kernel on the run's inputs and compare every slot after every step, and the arrays at the end.
+
+    engine: "gpu" (CuPy), "cpu" (the host's compiler) or "recorded" (a capture made on a GPU). fmad: allow fused
+    multiply-adds (gpu only). Raises ValueError for an unknown engine or a run without numbers, EngineError where
+    the engine cannot run.
+    """
+    if engine not in ENGINES:
+        raise ValueError(f"There is no engine {engine!r}: choose one of {', '.join(ENGINES)}.")
+    kernel = get(run.kernel)
+    plan = Plan(run.trace, Source.read(kernel.source.with_name("kernel.cu")))
+    note = ""
+    if engine == "gpu":
+        result = gpu.run(plan, fmad=fmad)
+    elif engine == "cpu":
+        result = cpu.run(plan)
+    else:
+        capture = recorded.find(run)
+        result = capture.result
+        if recorded.stale(capture, kernel):
+            note = "The kernel's source has changed since this capture was made: it shows the old kernel."
+    return judge(run, plan, result, engine, note)
+
+
+def judge(run: Run, plan: Plan, result: Result, engine: str, note: str = "") -> Agreement:
+    """The verdict on what an engine brought back. Raises EngineError if the kernel took other steps."""
+    assert result.probes is not None
+    where, which = plan.marks
+    if not np.array_equal(result.probes[where], which):
+        wrong = int(np.flatnonzero(result.probes[where] != which)[0])
+        raise EngineError(
+            f"The kernel did not take the twin's steps: at the {wrong + 1}th probed step it was elsewhere. Does each"
+            " marked step run as often as the twin's?"
+        )
+    return agree(run.trace, _observed(plan, result.probes), result.arrays, engine=engine, device=result.device, note=note)
+
+
+def _observed(plan: Plan, probes: Floats) -> Iterator[tuple[int, str, Floats]]:
+    for probe in plan.probes:
+        yield probe.step, probe.slot, probe.of(probes)
+
+
+def to_host(array: ArrayLike | Any) -> NDArray[Any]:
+    """An array from anywhere (NumPy, CuPy, PyTorch) as NumPy."""
+    if hasattr(array, "detach"):  # PyTorch
+        array = array.detach().cpu().float().numpy()
+    elif hasattr(array, "get") and hasattr(array, "data"):  # CuPy
+        array = array.get()
+    return np.asarray(array)

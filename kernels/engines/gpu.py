@@ -1,0 +1,160 @@
+"""The gpu engine: CuPy RawKernels, from one RawModule a source.
+
+Nothing else depends on it: without CuPy, a driver or a device it says which is missing and how to get it.
+Everything that the launch would refuse is checked before it, in words.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from .plan import Launch, Plan
+from .result import EngineError, Result
+
+STATIC_SHARED = 49_152  # what a block may declare; the lesson's kernels use static shared memory
+_PRELUDE = """
+__device__ unsigned long long fs_now() { unsigned long long t; asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t)); return t; }
+__device__ unsigned fs_sm() { unsigned s; asm volatile("mov.u32 %0, %smid;" : "=r"(s)); return s; }
+"""
+
+
+def unavailable() -> str | None:
+    """Why the engine cannot run here, and how to get what is missing; or None."""
+    try:
+        import cupy
+    except ImportError:
+        return (
+            "The gpu engine needs CuPy: pip install 'flashstep[gpu-cuda13]' (or gpu-cuda12, for a CUDA 12 driver;"
+            " never both)."
+        )
+    try:
+        if cupy.cuda.runtime.getDeviceCount() == 0:
+            return "The gpu engine found CuPy but no CUDA device."
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"The gpu engine found CuPy but no usable NVIDIA driver or device ({error})."
+    return None
+
+
+def run(plan: Plan, probing: bool = True, fmad: bool = True) -> Result:
+    """Run the plan on the current device. `fmad=False` forbids fused multiply-adds. Raises EngineError."""
+    why = unavailable()
+    if why:
+        raise EngineError(why)
+    import cupy as cp
+
+    launches = list(plan.launches())
+    for launch in launches:
+        check(plan, launch)
+    module = build(plan, launches, probing, fmad)
+    buffers = {name: cp.asarray(buffer) for name, buffer in plan.buffers.items()}
+    probes = cp.full(max(plan.probe_size, 1), np.nan, np.float32)
+    times = []
+    if probing:
+        _point(module, "fs_out", probes)
+    for launch in launches:
+        if probing:
+            base, clock = cp.asarray(launch.base), cp.zeros((len(launch.base) - 1, 3), np.uint64)
+            _point(module, "fs_base", base)
+            _point(module, "fs_times", clock)
+            times.append(clock)
+        kernel = module.get_function(launch.instance)
+        try:
+            kernel(launch.grid, (launch.threads,), arguments(launch, buffers))
+            cp.cuda.runtime.deviceSynchronize()
+        except cp.cuda.driver.CUDADriverError as error:
+            raise EngineError(f"The launch of {launch.instance} failed: {error}.") from error
+    arrays = {name: cp.asnumpy(buffer) for name, buffer in buffers.items()}
+    if not probing:
+        return Result(arrays, device=device())
+    return Result(arrays, cp.asnumpy(probes)[: plan.probe_size], [cp.asnumpy(clock) for clock in times], device())
+
+
+def check(plan: Plan, launch: Launch) -> None:
+    """Raise EngineError for what the device would refuse with 'invalid argument'."""
+    info = next(info for info in plan.trace.meta.launches if info.name == launch.function.name)
+    if info.shared_bytes > STATIC_SHARED:
+        slots = ", ".join(f"{slot.name} {slot.bytes:,}" for slot in info.slots if slot.space == "shared")
+        raise EngineError(
+            f"{launch.instance} asks for {info.shared_bytes:,} bytes of shared memory a block and {STATIC_SHARED:,} are"
+            f" available: {slots}. {_would_fit(plan)}"
+        )
+    for parameter, argument in zip(launch.function.parameters, launch.arguments, strict=True):
+        if isinstance(argument, str):
+            buffer = plan.buffers[argument]
+            wanted = np.uint8 if "char" in parameter.type else np.float32
+            if buffer.dtype != wanted:
+                raise EngineError(f"{argument} is {buffer.dtype}, and {launch.instance} reads {np.dtype(wanted)}.")
+            if not buffer.flags.c_contiguous:
+                raise EngineError(f"{argument} is not contiguous; a RawKernel ignores strides: pass a contiguous copy.")
+
+
+def _would_fit(plan: Plan) -> str:
+    """Square tiles that would fit, by halving."""
+    tiling, problem = plan.trace.meta.tiling, plan.trace.meta.problem
+    tile, d = max(tiling["block_rows"], tiling["block_cols"]), problem["head_dim"]
+    while tile > 1 and 4 * (4 * tile * d + tile * tile + 2 * tile) + tile > STATIC_SHARED:
+        tile //= 2
+    return f"Tiles of {tile} × {tile} would fit."
+
+
+def build(plan: Plan, launches: list[Launch], probing: bool, fmad: bool) -> Any:
+    """The compiled module. Raises EngineError with the compiler's first complaint."""
+    import cupy as cp
+
+    from .cpu import HERE
+
+    code = plan.source.text
+    if probing:
+        code = _PRELUDE + (HERE / "probes.h").read_text("utf-8") + plan.source.probing(plan.slots)
+    options = ["--std=c++17", f"--fmad={'true' if fmad else 'false'}"]
+    module = cp.RawModule(code=code, options=tuple(options), name_expressions=sorted({launch.instance for launch in launches}))
+    try:
+        module.compile()
+    except cp.cuda.compiler.CompileException as error:
+        first = next((line for line in str(error).splitlines() if "error" in line), str(error)[:300])
+        raise EngineError(f"The kernel does not compile: {first.strip()}") from error
+    return module
+
+
+def arguments(launch: Launch, buffers: dict[str, Any]) -> tuple[Any, ...]:
+    """The launch's arguments in the types the kernel declares: Python's own would arrive as 64-bit."""
+    given: list[Any] = []
+    for parameter, argument in zip(launch.function.parameters, launch.arguments, strict=True):
+        if argument is None:
+            given.append(np.uint64(0))
+        elif isinstance(argument, str):
+            given.append(buffers[argument])
+        else:
+            given.append(np.float32(argument) if parameter.type == "float" else np.int32(argument))
+    return tuple(given)
+
+
+def _point(module: Any, name: str, array: Any) -> None:
+    """Set a device pointer of the module to an array."""
+    import cupy as cp
+
+    cp.ndarray((1,), np.uint64, memptr=module.get_global(name))[0] = array.data.ptr
+
+
+def device() -> dict[str, Any]:
+    """What ran: device, driver, CUDA, CuPy, date."""
+    import cupy as cp
+
+    properties = cp.cuda.runtime.getDeviceProperties(cp.cuda.Device().id)
+    return {
+        "engine": "gpu",
+        "device": properties["name"].decode(),
+        "sms": int(properties["multiProcessorCount"]),
+        "driver": _version(cp.cuda.runtime.driverGetVersion()),
+        "cuda": _version(cp.cuda.runtime.runtimeGetVersion()),
+        "nvrtc": ".".join(map(str, cp.cuda.nvrtc.getVersion())),
+        "cupy": cp.__version__,
+        "date": date.today().isoformat(),
+    }
+
+
+def _version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
