@@ -50,7 +50,7 @@ LOOK = """
     place: text(".place"),
     caption: text(".caption-text"),
     row: document.querySelector(".row.step.current")?.dataset.step ?? null,
-    lit: texts(".line.lit", (line) => line.id),
+    lit: texts("#panel-twin .line.lit", (line) => line.id),
     carries: texts("[data-cell]:is(td)", (td) => [td.dataset.cell, td.querySelector(".old").textContent, td.querySelector(".now").textContent]),
     ledger: texts(".ledger td", (td) => [td.parentElement.dataset.array, td.parentElement.dataset.way, td.dataset.count,
       Number(td.dataset.now), Number(td.dataset.total), td.textContent]),

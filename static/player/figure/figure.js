@@ -1,7 +1,8 @@
 // The stepping figure: HBM above, the grid of blocks, the running block's SRAM below. Import it from here.
 //
 //   createFigure(host, {trace, replay}) -> Figure
-//   figure.show({order, position, cell, previousPosition, animate, speed})   draw this position; cell: {node, row, col, plane?, block?} | null
+//   figure.show({order, position, cell, focus, previousPosition, animate, speed})   draw this position; cell: {node, row, col, plane?, block?} | null
+//                                            focus: the block the page follows where several run together
 //                                            animate: fly this step's moves (never under prefers-reduced-motion); speed 1 = 350 ms a move
 //   figure.mark(cells)                       outline operands: [{node, row, col, plane?, block?}]; mark([]) takes it back
 //   figure.seek(ms)                          hold this step's flights at a moment (export, tests); figure.finish() ends them
@@ -288,10 +289,10 @@ export function createFigure(host, { trace, replay }) {
   observer.observe(host);
 
   return {
-    show({ order, position, cell = null, previousPosition = null, animate = false, speed = 1 }) {
+    show({ order, position, cell = null, focus = 0, previousPosition = null, animate = false, speed = 1 }) {
       motion.finish();
       if (shown && (shown.order !== order || shown.position !== position || shown.cell !== cell)) look = {};
-      shown = { order, position, cell };
+      shown = { order, position, cell, focus };
       draw();
       const forward = previousPosition === null || position > previousPosition;
       if (animate && forward && !calm()) motion.start(scene, MOVE / (speed || 1));

@@ -15,7 +15,7 @@ import { hueOf, splitHue } from './palette.js';
 const SHARED_LIMIT = 49152;
 const THIN = '\u2009';
 
-const grouped = (n) => n.toLocaleString('en-US');
+const grouped = new Intl.NumberFormat('en-US').format; // toLocaleString looks the language up each time
 const plural = (n, one, many = `${one}s`) => `${grouped(n)} ${n === 1 ? one : many}`;
 
 /** "8×4", or "8" for a vector. */
@@ -52,12 +52,17 @@ export function blockPlace(trace, launch, block) {
 
 /**
  * The blocks whose SRAM is drawn, up to four: [{block, step, active}]. Where the whole grid fits, each block keeps its
- * panel from its first step to the end of the launch (step -1: not started); else the panels follow the first blocks at work.
+ * panel from its first step to the end of the launch (step -1: not started); else the panels follow the first blocks at work,
+ * or those around the focus block.
  */
-export function shownBlocks(trace, order, at, width) {
+export function shownBlocks(trace, order, at, width, focus = 0) {
   const room = width < FREE_BELOW ? 2 : 4;
   const blocks = at.launch >= 0 ? trace.launches[at.launch].blocks : 0;
-  if (order.name !== 'together' || blocks > room) return at.active.slice(0, room).map(({ block, step }) => ({ block, step, active: true }));
+  if (order.name !== 'together' || blocks > room) {
+    const place = Math.max(0, at.active.findIndex((each) => each.block === focus));
+    const from = order.name === 'together' ? place - (place % room) : 0;
+    return at.active.slice(from, from + room).map(({ block, step }) => ({ block, step, active: true }));
+  }
   const step = (block) => at.active.find((each) => each.block === block)?.step;
   return Array.from({ length: blocks }, (_, block) => ({ block, step: step(block) ?? at.progress(block), active: step(block) !== undefined }));
 }
@@ -77,15 +82,16 @@ export class SceneMemory {
 
 /**
  * look: where a person turned an array's frame to, {[array id]: {plane?, rt?, ct?}}; else it follows the block and the selected cell.
- * @param {{trace, replay, order, position, cell, look, width, height: number|null, memory?: SceneMemory}} view
+ * focus: the block that the page follows where several run together.
+ * @param {{trace, replay, order, position, cell, focus, look, width, height: number|null, memory?: SceneMemory}} view
  * @returns {Scene} {width, height, items, targets, buttons, moves, launch, active, shown}
  */
-export function makeScene({ trace, replay, order, position, cell = null, look = {}, width, height, memory = new SceneMemory() }) {
+export function makeScene({ trace, replay, order, position, cell = null, focus: wanted = 0, look = {}, width, height, memory = new SceneMemory() }) {
   const at = order.at(position);
   const launch = at.launch >= 0 ? at.launch : 0;
   const started = at.launch >= 0 && at.active.length > 0;
-  const shown = shownBlocks(trace, order, at, width);
-  const lead = shown.find((each) => each.active) ?? null;
+  const shown = shownBlocks(trace, order, at, width, wanted);
+  const lead = shown.find((each) => each.active && each.block === wanted) ?? shown.find((each) => each.active) ?? null;
   const planes = planesOf(trace, started ? at.launch : -1, lead?.block ?? 0);
   const places = lead ? placesOf(trace, at.launch, lead.block, lead.step) : {};
   const split = splitsOf(trace);

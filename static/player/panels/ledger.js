@@ -8,9 +8,9 @@ const grouped = new Intl.NumberFormat("en").format; // toLocaleString looks the 
 
 /** Exact while it is short; three figures and a letter beyond, with the exact number in the title. */
 export function short(n) {
-  if (n < 100000) return grouped(n);
+  if (n < 10000) return grouped(n);
   for (const [unit, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
-    if (n >= unit) return `${(n / unit).toPrecision(3).replace(/e.*/, "")} ${letter}`;
+    if (n >= 0.9995 * unit) return `${(n / unit).toPrecision(3)}${letter}`;
   }
   return String(n);
 }

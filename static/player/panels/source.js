@@ -2,6 +2,7 @@
 
 import { el } from "../dom.js";
 import { nextOfKind } from "../moves.js";
+import { markedSteps } from "./marks.js";
 
 const TITLES = { twin: "NumPy twin", cuda: "CUDA" };
 
@@ -18,8 +19,10 @@ function createListing(host, { trace, name, html, text, goTo, where }) {
 
   /** @type {Map<number, Set<number>>} line -> kinds of steps that run it */
   const runs = new Map();
+  const marked = name === "cuda" ? markedSteps(lines.map((line) => line.textContent)) : new Map();
+  const rangeOf = (step) => (step.lines && step.lines[name]) || marked.get(`${step.launch}/${step.name}`);
   trace.meta.steps.forEach((step, kind) => {
-    const range = step.lines && step.lines[name];
+    const range = rangeOf(step);
     if (!range) return;
     for (let n = range[0]; n <= range[1]; n += 1) {
       if (!runs.has(n)) runs.set(n, new Set());
@@ -80,7 +83,7 @@ function createListing(host, { trace, name, html, text, goTo, where }) {
     show(step, visible) {
       const { kind, meta } = trace.step(step);
       if (kind === shownKind) return;
-      const range = meta.lines && meta.lines[name];
+      const range = rangeOf(meta);
       for (const line of lit) line.classList.remove("lit");
       lit = range ? lines.slice(range[0] - 1, range[1]) : [];
       for (const line of lit) line.classList.add("lit");
@@ -217,9 +220,7 @@ export function createTabs(host, { trace, goTo, where, extra }) {
     /** @param {{twin: {html: string}|null, cuda: {html: string}|null}|null} source null: it could not be had, the trace's own text serves */
     fill(source) {
       status.remove();
-      // The source whose lines this trace names comes first: the other one cannot follow the steps.
-      const follows = (name) => trace.meta.steps.some((step) => step.lines && step.lines[name]);
-      for (const name of ["cuda", "twin"].sort((a, b) => Number(follows(b)) - Number(follows(a)))) {
+      for (const name of ["cuda", "twin"]) {
         if (source?.[name]) addListing(name, source[name].html);
         else if (trace.meta.sources?.[name]) addListing(name, null);
       }
