@@ -68,7 +68,8 @@ import { number } from './words.js';
 export function explain(trace, replay, order, position, cell) {
   const { lines, ...rest } = answer({ trace, replay, order }, position, cell);
   // What stood in HBM from the start may be overwritten by now: an input is not, the rest is met where it was read.
-  const place = ({ node, step }) => (step >= 0 ? step : trace.nodes[node].role === 'input' ? -1 : rest.step);
+  const isInput = (node) => trace.arrays[node]?.role === 'input'; // arrays come first among the nodes
+  const place = ({ node, step }) => (step >= 0 ? step : isInput(node) ? -1 : rest.step);
   const operands = rest.operands.map((operand) => ({ ...operand, visit: place(operand) }));
   return { ...rest, operands, lines: lines.map((line) => line.pieces), roles: lines.map((line) => line.role) };
 }

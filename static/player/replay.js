@@ -49,6 +49,7 @@ import { NONE } from './trace.js';
 
 const EVERY = 64; // steps between keyframes: a state costs at most this many steps' events
 const MOST_STORED = 2 ** 26; // tiles that all stores touch: eight bytes are kept for each
+/** @type {(SlotState['kind']|null)[]} kinds of event that write a slot */
 const SLOT_KINDS = ['load', null, 'init', 'fill', 'update', null, null];
 
 export class Replay {
@@ -189,7 +190,7 @@ export class Replay {
     return {
       event,
       step: writer,
-      kind: SLOT_KINDS[columns['events.kind'][event]],
+      kind: /** @type {SlotState['kind']} */ (SLOT_KINDS[columns['events.kind'][event]]),
       rows,
       cols,
       values: trace.numbers(columns['events.value'][event], rows * cols),
