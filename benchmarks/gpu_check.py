@@ -1,7 +1,6 @@
 """On a machine with a GPU: agreement at every step for all captured problems, repeats, and what fused multiply-adds change.
 
-    python -m flashstep.benchmarks.gpu_check  is not importable from a wheel: run it from a checkout,
-    python benchmarks/gpu_check.py OUT_FOLDER
+    python benchmarks/gpu_check.py FOLDER [REPEATS]
 """
 
 from __future__ import annotations

@@ -130,7 +130,8 @@ def _slot_json(slot: SlotAgreement) -> dict[str, Any]:
         "slot": slot.slot, "ok": slot.ok, "max_abs": _plain(slot.max_abs), "max_rel": _plain(slot.max_rel),
         "max_ulp": _plain(slot.max_ulp), "nonfinite": slot.nonfinite, "used": _plain(slot.used),
         "first": None if first is None else {
-            "row": first.row, "col": first.col, "got": _plain(first.got), "want": _plain(first.want), "allowed": _plain(first.allowed),
+            "row": first.row, "col": first.col,
+            "got": _plain(first.got), "want": _plain(first.want), "allowed": _plain(first.allowed),
         },
     }  # fmt: skip
 

@@ -110,7 +110,9 @@ class Exact:
     def _load(self, src: int, event: int) -> Bounded:
         info = self.trace.meta.arrays[src]
         array, parts = self.arrays[info.name], self._parts(info, event)
-        return Bounded(np.concatenate([array.value[part] for part in parts]), np.concatenate([array.error[part] for part in parts]))
+        return Bounded(
+            np.concatenate([array.value[part] for part in parts]), np.concatenate([array.error[part] for part in parts])
+        )
 
     def _store(self, slot: Bounded, dst: int, event: int) -> None:
         info = self.trace.meta.arrays[dst]
