@@ -94,8 +94,8 @@ def problems(kernel: Kernel) -> dict[str, dict[str, Any]]:
 def digest(problem: Problem, tiling: Tiling, inputs: Inputs, kernel: str) -> str:
     """What identifies a run: kernel, problem, the tiling it has a use for, and the arrays themselves."""
     used = set(KERNELS[kernel].parameters)
-    asked = {name: value for name, value in {**asdict(problem), **asdict(tiling)}.items() if name in used}
-    asked = {**asked, "scale": problem.effective_scale, "inputs": "", "seed": 0}
+    told = {**asdict(problem), **asdict(tiling), "scale": problem.effective_scale}
+    asked = {name: told[name] for name in sorted(used - {"inputs", "seed"})}  # the arrays say what those made
     content = hashlib.sha256(json.dumps([kernel, asked], sort_keys=True).encode())
     for name in ARRAYS:
         array = getattr(inputs, name)
