@@ -7,10 +7,13 @@
 
 from __future__ import annotations
 
+from .kernels.engines.compare import check, compare, engines
+from .kernels.engines.result import EngineError
 from .kernels.problem import ParameterError, Problem, Tiling
 from .kernels.record import Estimate, Run, estimate, load, load_bytes, record
 from .kernels.registry import KERNELS
 from .trace import VERSION as __version__
+from .trace.agreement import Agreement
 from .trace.layout import TraceError
 from .trace.trace import Trace
 
@@ -18,6 +21,6 @@ kernels = tuple(KERNELS)
 """The names of the kernels, in teaching order."""
 
 __all__ = [
-    "Estimate", "ParameterError", "Problem", "Run", "Tiling", "Trace", "TraceError", "__version__",
-    "estimate", "kernels", "load", "load_bytes", "record",
+    "Agreement", "EngineError", "Estimate", "ParameterError", "Problem", "Run", "Tiling", "Trace", "TraceError",
+    "__version__", "check", "compare", "engines", "estimate", "kernels", "load", "load_bytes", "record",
 ]  # fmt: skip

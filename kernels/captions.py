@@ -50,3 +50,8 @@ def fill(step: AnyStep, s: Floats, what: str = "S{S}") -> None:
         step.say(f"{what} = scale · Q Kᵀ: {{0}} scores, {{1}} of them hidden (−∞); the largest is {{2}}.", s.size, hidden, float(s.max()))
     else:
         step.say(f"{what} = scale · Q Kᵀ: {{0}} scores in shared memory; the largest is {{1}}.", s.size, float(s.max()))
+
+
+def count(number: int, what: str = "key") -> str:
+    """"1 key", "4 keys": as text in a template, so that one is not said as many."""
+    return f"1 {what}" if number == 1 else f"{{0}} {what}s"

@@ -81,6 +81,11 @@ class Kernel:
     def twin_source(self) -> Path:
         return self.source
 
+    @property
+    def cuda_source(self) -> Path:
+        """The kernel.cu beside the twin."""
+        return self.source.with_name("kernel.cu")
+
 
 def attention_inputs(problem: Problem, key_mask: bool) -> int:
     """The numbers of Q, K, V and the key mask."""

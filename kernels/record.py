@@ -19,7 +19,7 @@ from . import inputs as named
 from .kernel import Floats, Inputs, Kernel
 from .problem import ParameterError, Problem, Tiling
 from .registry import get
-from .source import step_lines
+from .source import cuda_lines, step_lines
 
 BUDGET_BYTES = 512 * 2**20
 MAX_STEPS = 1_000_000
@@ -205,9 +205,16 @@ def _trace(kernel: Kernel, machine: Machine, problem: Problem, tiling: Tiling, d
            outputs: dict[str, Floats]) -> Trace:  # fmt: skip
     tape = machine.tape
     assert tape is not None
-    lines = step_lines(kernel.source)
+    twin, cuda = step_lines(kernel.source), cuda_lines(kernel.cuda_source, [launch.info.name for launch in machine.launches])
     steps = tuple(
-        replace(step, lines={"twin": lines[step.launch, step.name]} if (step.launch, step.name) in lines else {})
+        replace(
+            step,
+            lines={
+                name: lines[step.launch, step.name]
+                for name, lines in (("twin", twin), ("cuda", cuda))
+                if (step.launch, step.name) in lines
+            },
+        )
         for step in machine.steps
     )
     launches = tuple(
@@ -230,7 +237,7 @@ def _trace(kernel: Kernel, machine: Machine, problem: Problem, tiling: Tiling, d
         launches=launches,
         steps=steps,
         captions=tuple(tape.captions),
-        sources={"twin": kernel.source.read_text("utf-8")},
+        sources={"twin": kernel.source.read_text("utf-8"), "cuda": kernel.cuda_source.read_text("utf-8")},
     )
     table = columns(tape.step_rows, 7, {
         "kind": np.uint16, "block": np.uint32, "loop0": np.uint16, "loop1": np.uint16,

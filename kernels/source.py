@@ -1,6 +1,6 @@
-"""Where each step stands in a twin's source: the lines of its `with block.step(…)`.
+"""Where each step stands in the sources: the `with block.step(…)` of a twin, the `// step: …` of a kernel.cu.
 
-Read from the syntax tree, so the ranges cannot drift from the code that ran.
+Read from the code itself, so the ranges cannot drift from what ran.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 from functools import cache
 from pathlib import Path
+
+from .engines.source import Source
 
 Lines = dict[tuple[int, str], tuple[int, int]]
 
@@ -37,3 +39,14 @@ def _step_name(call: ast.expr) -> str | None:
         case ast.Call(func=ast.Attribute(attr="step"), args=[ast.Constant(value=str(name)), *_]):
             return name
     return None
+
+
+def cuda_lines(path: Path, launches: list[str]) -> Lines:
+    """(launch, step name) -> first and last line of the step's region in a kernel.cu."""
+    functions = Source.read(path).functions
+    return {
+        (number, step.name): (step.first, step.last)
+        for number, launch in enumerate(launches)
+        if launch in functions
+        for step in functions[launch].steps
+    }

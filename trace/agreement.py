@@ -43,6 +43,9 @@ class SlotAgreement:
     nonfinite: int  # elements where one side is not finite and the other is not the same
     used: float  # the largest share of the allowed difference that was used; above 1 it differs
     first: Element | None  # the first element that differs by more than is allowed
+    got: Floats = field(repr=False, compare=False)  # the kernel's numbers, (rows, cols)
+    want: Floats = field(repr=False, compare=False)  # the trace's
+    allowed: NDArray[np.float64] = field(repr=False, compare=False)  # how far they may lie apart
 
     @property
     def ok(self) -> bool:
@@ -158,6 +161,7 @@ def compare_slot(name: str, got: Floats, want: Floats, exact: Bounded) -> SlotAg
     return SlotAgreement(
         name, float(gap.max(initial=0)), float(relative.max(initial=0)), float(np.where(finite, ulp, 0).max(initial=0)),
         int(disagree.sum()), float("inf") if disagree.any() else float(used.max(initial=0)), first,
+        got, want, allowed,
     )  # fmt: skip
 
 
@@ -188,9 +192,9 @@ def agree(trace: Trace, observed: Iterable[tuple[int, str, Floats]], arrays: dic
         step = StepAgreement(t, words.label(trace, t), tuple(slots), worst)
         steps.append(step)
         if first is None and not step.ok:
-            slot = next(slot for slot in slots if slot.first)
-            assert slot.first
-            first = Divergence(t, step.label, words.path(trace, t), slot.slot, slot.first)
+            at = next(found for found in slots if found.first)
+            assert at.first
+            first = Divergence(t, step.label, words.path(trace, t), at.slot, at.first)
     outputs = []
     last = len(trace.steps_kind) - 1
     end = trace.state(last)

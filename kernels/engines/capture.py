@@ -170,7 +170,7 @@ def make(kernel: Kernel, name: str, asked: dict[str, Any]) -> Capture:
     from . import gpu
 
     run = record(kernel.name, values="all", **asked)
-    source = Source.read(kernel.source.with_name("kernel.cu"))
+    source = Source.read(kernel.cuda_source)
     result = gpu.run(Plan(run.trace, source))
     problem = {k: v for k, v in {**asdict(run.problem), **asdict(run.tiling)}.items() if k in kernel.parameters}
     kept = {k: v for k, v in problem.items() if k in ("causal", "block_rows", "block_cols", "splits")} | {"scale": run.problem.effective_scale}

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...trace.agreement import Agreement, agree
-from ..record import Run
+from ..record import Run, record
 from ..registry import get
 from . import cpu, gpu, recorded
 from .plan import Plan
@@ -35,7 +35,7 @@ def compare(run: Run, engine: str = "gpu", fmad: bool = True) -> Agreement:
     if engine not in ENGINES:
         raise ValueError(f"There is no engine {engine!r}: choose one of {', '.join(ENGINES)}.")
     kernel = get(run.kernel)
-    plan = Plan(run.trace, Source.read(kernel.source.with_name("kernel.cu")))
+    plan = Plan(run.trace, Source.read(kernel.cuda_source))
     note = ""
     if engine == "gpu":
         result = gpu.run(plan, fmad=fmad)
@@ -74,3 +74,38 @@ def to_host(array: ArrayLike | Any) -> NDArray[Any]:
     elif hasattr(array, "get") and hasattr(array, "data"):  # CuPy
         array = array.get()
     return np.asarray(array)
+
+
+def check(
+    o: ArrayLike | Any,
+    q: ArrayLike | Any,
+    k: ArrayLike | Any,
+    v: ArrayLike | Any,
+    *,
+    causal: bool = False,
+    key_mask: ArrayLike | Any | None = None,
+    scale: float | None = None,
+    lse: ArrayLike | Any | None = None,
+) -> Agreement:
+    """Check attention's output from anywhere (NumPy, CuPy, PyTorch) against exact arithmetic, for a person's own tests.
+
+    o and q are (batch, heads, seqlen_q, head_dim), k and v (batch, kv_heads, seqlen_k, head_dim), or all without
+    batch and heads; lse, the natural logarithm, (batch, heads, seqlen_q). Inputs are taken as float32. The bound
+    is that of a right float32 kernel in any order of summation. Raises ValueError where shapes do not fit.
+
+        assert fs.check(my_kernel(q, k, v), q, k, v, causal=True).ok
+    """
+    arrays = [to_host(array) for array in (q, k, v)]
+    mask = None if key_mask is None else to_host(key_mask)
+    tile = max(1, min(64, arrays[0].shape[-2]))
+    run = record(
+        "flash-attention-2", *arrays, key_mask=mask, causal=causal, scale=scale, values="focus",
+        block_rows=tile, block_cols=max(1, min(64, arrays[1].shape[-2])),
+    )  # fmt: skip
+    outputs = {"O": to_host(o)} | ({"lse": to_host(lse)} if lse is not None else {})
+    for name, array in outputs.items():
+        wanted = run.outputs[name].shape
+        if array.shape not in (wanted, wanted[2:]):
+            raise ValueError(f"{name} is {array.shape}: for these inputs it should be {wanted}.")
+    shaped = {name: np.asarray(array, np.float32).reshape(run.outputs[name].shape) for name, array in outputs.items()}
+    return agree(run.trace, (), shaped, engine="your own")

@@ -45,4 +45,4 @@ def find(run: Run) -> Capture:
 
 def stale(capture: Capture, kernel: Kernel) -> bool:
     """Whether the source has changed (comments apart) since the capture was made."""
-    return capture.source_hash != Source.read(kernel.source.with_name("kernel.cu")).hash
+    return capture.source_hash != Source.read(kernel.cuda_source).hash

@@ -86,7 +86,7 @@ def flash_attention_2(machine: Machine, problem: Problem, tiling: Tiling, inputs
                 if mask and maskj:
                     maskj.load(mask, batch, j)
                 block.barrier()
-                step.say("K{K} and V{V} come from HBM: {0} keys, read once by this block, and again by every other block.", c)
+                step.say(f"K{{K}} and V{{V}} come from HBM: {captions.count(c)}, read once by this block, and again by every other block.", c)
             seen = visible(p, rows[i], r, keys[j], c, maskj.now if maskj else None)
             with block.step("fill Sij", j) as step:
                 Sij.fill(scores(Qi.now, Kj.now, scale, seen), 2 * r * c * d + r * c, S, S.index(plane, i, j))

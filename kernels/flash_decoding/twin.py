@@ -104,7 +104,7 @@ def split_keys(machine: Machine, p: Problem, tiling: Tiling, ranges: list[tuple[
             if first == end:
                 step.say("Block {block} owns split {block.split}, which has no keys: its partial will be m = −∞, l = 0, O = 0.")
             else:
-                step.say("Block {block} owns split {block.split}: keys {0} to {1}. Other blocks read the other keys at the same time.", keys[first], keys[end] - 1)
+                step.say("Block {block} owns split {block.split}, keys {0} to {1}. Other blocks read the other keys at the same time.", keys[first], keys[end] - 1)
         with block.step("load Q, initialise") as step:
             Qi.load(Q, plane, 0)
             mi.init(-INF, 1)
@@ -120,7 +120,7 @@ def split_keys(machine: Machine, p: Problem, tiling: Tiling, ranges: list[tuple[
                 if mask and maskj:
                     maskj.load(mask, batch, tile)
                 block.barrier()
-                step.say("K{K} and V{V} come from HBM: {0} keys that this split alone reads, once.", c)
+                step.say(f"K{{K}} and V{{V}} come from HBM: {captions.count(c)} that this split alone reads, once.", c)
             seen = visible(p, 0, 1, keys[tile], c, maskj.now if maskj else None)
             with block.step("fill Sij", j) as step:
                 Sij.fill(scores(Qi.now, Kj.now, scale, seen), 2 * c * d + c, S, S.index(plane, 0, tile))

@@ -193,7 +193,7 @@ def weigh_values(
                 seen = visible(p, rows[i], r, keys[j], c, maskj.now if maskj else None)
                 Oi.update(Oi.now + weighted_sum(Pij.now, Vj.now, seen), 2 * r * c * d)
                 block.barrier()
-                step.say("O grows by P V: {0} keys mixed into {1} rows. P sums to 1 over all keys, so nothing is divided.", c, r)
+                step.say(f"O grows by P V: {captions.count(c)} mixed into {{1}} row{'s' if r > 1 else ''}. P sums to 1 over all keys, so nothing is divided.", c, r)
         with block.step("store O") as step:
             Oi.store(O, plane, i)
             step.say("O{O} goes to HBM, once.")
