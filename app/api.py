@@ -168,14 +168,14 @@ def _error(status: int, sentence: str) -> Response:
 
 
 async def _json(request: Request) -> dict[str, Any]:
+    refusal = HTTPException(400, 'The body should be a JSON object, such as {"kernel": "flash-attention-2"}.')
     try:
         sent = json.loads(await request.body())
+        json.dumps(sent, ensure_ascii=False).encode()  # halves of characters could not be sent back
     except (ValueError, RecursionError):
-        raise HTTPException(
-            400, 'The body should be a JSON object, such as {"kernel": "flash-attention-2"}.'
-        ) from None
+        raise refusal from None
     if not isinstance(sent, dict):
-        raise HTTPException(400, 'The body should be a JSON object, such as {"kernel": "flash-attention-2"}.')
+        raise refusal
     return sent
 
 

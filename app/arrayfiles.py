@@ -138,6 +138,8 @@ def read_npz(name: str, data: bytes, limit: int) -> dict[str, Array]:
             if len(entries) > MAX_ENTRIES:
                 raise ArraysError(f"{name} holds {len(entries)} arrays; keep at most {MAX_ENTRIES}.")
             for entry in entries:
+                if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise NotImplementedError
                 # The size that an entry announces may lie, so it bounds nothing: what is read is bounded instead.
                 with archive.open(entry) as stream:
                     content = stream.read(left + 1)
@@ -149,15 +151,9 @@ def read_npz(name: str, data: bytes, limit: int) -> dict[str, Array]:
                 arrays[entry.filename.removesuffix(".npy")] = read_npy(
                     f"{_short(entry.filename)} in {name}", content
                 )
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        NotImplementedError,
-        RuntimeError,
-        EOFError,
-        OSError,
-        struct.error,
-    ):
+    except ArraysError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, struct.error, ValueError, RuntimeError, EOFError, OSError):
         raise ArraysError(
             f"{name} is damaged, encrypted or packed in an unknown way; use numpy.savez."
         ) from None
@@ -281,12 +277,22 @@ def _matrix(name: str, rows: list[list[float]]) -> Array:
                 f"Row {index + 1} of {name} has {_count(len(row))} and row 1 has {len(rows[0])}; "
                 "give every row as many."
             )
-    return np.array(rows, np.float64).reshape(len(rows), len(rows[0]) if rows else 0)
+    written = np.array(rows, np.float64).reshape(len(rows), len(rows[0]) if rows else 0)
+    with np.errstate(over="ignore"):
+        rounded = written.astype(np.float32)
+    # Decimals are rounded by everyone who reads them; only what becomes infinite deserves `settle`'s word.
+    return written if (np.isinf(rounded) & np.isfinite(written)).any() else rounded
 
 
 def _short(name: str) -> str:
     """A name from a file, short enough for a sentence."""
+    name = _printable(name)
     return name if len(name) <= 40 else name[:39] + "…"
+
+
+def _printable(name: str) -> str:
+    """A name without the halves of characters that no encoding has."""
+    return name.encode("utf-8", "replace").decode()
 
 
 def _count(count: int) -> str:
@@ -324,7 +330,7 @@ def settle(found: dict[str, Array]) -> Arrays:
         known |= {name: (other, found[other]) for name, other in zip(names, others, strict=True)}
         notes.append(
             "Taken as "
-            + ", ".join(f"{name}: {other}" for name, other in zip(names, others, strict=True))
+            + ", ".join(f"{name}: {_short(other)}" for name, other in zip(names, others, strict=True))
             + "."
         )
     elif others:

@@ -10,18 +10,26 @@ export function ownArrays({ openers, onArrays }) {
   const list = document.getElementById("own-files-list");
   const text = document.getElementById("own-text");
   const error = document.getElementById("own-error");
+  const notes = document.getElementById("own-notes");
   const use = document.getElementById("own-use");
   const drop = dialog.querySelector(".drop");
   let files = [];
+  let kept = null; // the hash of what was sent, while its notes are being read
 
+  const changed = () => {
+    kept = null;
+    error.textContent = "";
+    notes.textContent = "";
+    use.textContent = "Use these";
+  };
   const setFiles = (chosen) => {
     files = [...chosen];
     list.textContent = files.map((file) => file.name).join("  ");
-    error.textContent = "";
+    changed();
   };
   for (const opener of openers) opener.addEventListener("click", () => dialog.showModal());
   chooser.addEventListener("change", () => setFiles(chooser.files));
-  text.addEventListener("input", () => (error.textContent = ""));
+  text.addEventListener("input", changed);
 
   drop.addEventListener("dragover", (event) => {
     event.preventDefault();
@@ -35,6 +43,10 @@ export function ownArrays({ openers, onArrays }) {
   });
 
   use.addEventListener("click", async () => {
+    if (kept) {
+      onArrays(kept);
+      return;
+    }
     const body = new FormData();
     for (const file of files) body.append("files", file);
     if (text.value.trim()) body.append("text", text.value);
@@ -51,7 +63,15 @@ export function ownArrays({ openers, onArrays }) {
         error.textContent = fits;
         return;
       }
-      onArrays(answer.arrays);
+      if (answer.notes.length === 0) {
+        onArrays(answer.arrays);
+        return;
+      }
+      // Something was changed on the way in: said before it is used.
+      kept = answer.arrays;
+      error.textContent = "";
+      notes.textContent = answer.notes.join(" ");
+      use.textContent = "Use them so";
     } catch {
       error.textContent = "The server does not answer; is flashstep still running?";
     } finally {

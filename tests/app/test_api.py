@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from web import JSON, Start, is_sentence
 
 import flashstep as fs
@@ -175,7 +177,10 @@ def test_an_unknown_kernel_is_named_with_those_there_are(client: TestClient, ker
     assert len(answer.text) < 12_000
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 50_000, b'{"kernel": NaN}'])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 50_000, b'{"kernel": NaN}', b'{"kernel": "\\ud800"}'],
+)
 def test_a_body_that_is_no_json_object_is_refused(client: TestClient, body: bytes) -> None:
     answer = client.post("/api/recordings", content=body)
     assert answer.status_code in (400, 422)
@@ -214,3 +219,40 @@ def test_the_page_holds_what_to_ask_for(client: TestClient) -> None:
     assert data["request"]["block_rows"] == 2
     assert ask(client, **data["request"])["state"] == "done"
     assert set(data["presets"]) == set(KERNELS["flash-attention-2"].presets)
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+NAMES = st.sampled_from(
+    ["seqlen_q", "seqlen_k", "head_dim", "block_rows", "heads", "kv_heads", "causal", "scale", "inputs", "seed", "values",
+     "focus", "arrays", "splits", "batch", "step", ""]
+)  # fmt: skip
+SMALL = st.integers(-2, 40).map(str) | st.sampled_from(
+    ["", " ", "on", "hand", "decode", "all", "none", "1e3", "½", "٣", "0.5"]
+)
+
+
+@given(body=st.dictionaries(NAMES, SMALL | ANYTHING, max_size=6), kernel=st.sampled_from(list(KERNELS)))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+def test_whatever_is_asked_is_recorded_or_refused(client: TestClient, body: JSON, kernel: str) -> None:
+    answer = client.post("/api/recordings", content=json.dumps({**body, "kernel": kernel}))
+    assert answer.status_code in (200, 400, 422)
+    if answer.status_code == 200:
+        assert answer.json()["state"] in ("done", "running", "queued")
+    else:
+        assert is_sentence(answer.json()["error"]), answer.json()
+
+
+@given(
+    query=st.dictionaries(NAMES, SMALL | st.text(max_size=12), max_size=6),
+    kernel=st.sampled_from(list(KERNELS)),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+def test_whatever_a_link_says_the_page_opens(client: TestClient, query: JSON, kernel: str) -> None:
+    query = {name: text.encode("utf-8", "replace").decode() for name, text in query.items()}
+    page = client.get(f"/explore/{kernel}", params=query)
+    assert page.status_code in (200, 422)
+    assert 'id="player"' in page.text

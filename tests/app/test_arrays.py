@@ -136,9 +136,11 @@ def test_names_are_understood_or_asked_for() -> None:
 def test_pasted_numbers() -> None:
     found = read_text("q = [[1, 2], [3, 4]]\nK:\n1 −2.5\n\n3e-1\tinf\nv\n nan, -inf;\n0 .5\nmask: 1 0\n")
     assert found["q"].tolist() == [[1, 2], [3, 4]]
-    assert found["k"].tolist() == [[1, -2.5], [0.3, np.inf]]
+    assert found["k"].tolist() == np.array([[1, -2.5], [0.3, np.inf]], np.float32).tolist()
     assert np.isnan(found["v"][0, 0])
     assert found["key_mask"].tolist() == [1, 0]
+    assert settle(read_text("x\n0.1 0.2")).notes == ()  # everyone rounds decimals
+    assert "became infinite" in settle(read_text("x\n1e300")).notes[0]
     assert list(read_text("1 2\n3 4\n")) == ["x"]
     assert list(read_text("1\n\n2\n\n3")) == ["q", "k", "v"]
 
@@ -187,6 +189,13 @@ def bomb(entries: int = 1, announced: int | None = None) -> bytes:
     return data
 
 
+def archive(packing: int) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", packing) as file:
+        file.writestr("x.npy", npy(Q))
+    return out.getvalue()
+
+
 def many_entries() -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
@@ -223,6 +232,9 @@ HOSTILE = {
     "torn.npz": npz(True, q=np.arange(1000.0)).replace(b"\x00\x01", b"\x55\xaa"),
     "none.npz": b"PK\x05\x06" + b"\0" * 18,
     "far.npz": b"PK\x05\x06" + b"\0" * 8 + struct.pack("<II", 2**31, 2**31) + b"\0\0",
+    "lzma.npz": archive(zipfile.ZIP_LZMA),
+    "bzip.npz": archive(zipfile.ZIP_BZIP2),
+    "half.safetensors": safetensors({"x\ud800": {"dtype": "F8", "shape": [1], "data_offsets": [0, 1]}}, b"\0"),
     "text.npz": b"not an archive at all, and longer than its end record",
     "short.safetensors": b"\0\0",
     "length.safetensors": safetensors({}, length=2**63),

@@ -253,3 +253,31 @@ def test_what_a_link_says_is_shown_as_text(client: TestClient) -> None:
 )
 def test_sizes_are_said_as_people_read_them(count: int, text: str) -> None:
     assert size(count) == text
+
+
+def luminance(colour: str) -> float:
+    """WCAG's relative luminance of `#rrggbb`."""
+    parts = (int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5))
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_every_colour_that_text_wears_can_be_read_in_light_and_dark() -> None:
+    css = (assets.STATIC / "css" / "base.css").read_text("utf-8")
+    themes = [
+        dict(re.findall(r"--([\w-]+):\s*(#[0-9a-f]{6});", block))
+        for block in re.findall(r"\{([^{}]*--bg:[^{}]*)\}", css)
+    ]
+    assert len(themes) == 3  # light; dark by the system's wish; dark by the person's
+    assert themes[1] == themes[2]
+    for theme in themes:
+        for ink in ("ink", "ink-2", "accent", "wrong", "q", "k", "v", "s", "m", "l", "o", "x", "alpha"):
+            for paper in ("bg", "panel", "raised"):
+                assert contrast(theme[ink], theme[paper]) >= 4.5, (ink, paper, theme[ink], theme[paper])
+        assert contrast(theme["accent"], theme["accent-ink"]) >= 4.5
+        assert contrast(theme["wrong"], theme["wrong-soft"]) >= 4.5

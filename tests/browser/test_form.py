@@ -158,6 +158,16 @@ def test_a_file_is_recorded(page: Page, site: str) -> None:
     expect(page.get_by_label("Nq", exact=True)).to_have_value("6")
 
 
+def test_what_is_changed_on_the_way_in_is_said_before_it_is_used(page: Page, site: str) -> None:
+    open_explorer(page, site, kernel="online-softmax")
+    page.get_by_role("button", name="Your arrays").click()
+    page.get_by_label("Or paste numbers").fill("x\n0.1 1e300")
+    page.get_by_role("button", name="Use these").click()
+    expect(page.get_by_role("dialog")).to_contain_text("1 number beyond float32's range became infinite")
+    page.get_by_role("button", name="Use them so").click()
+    page.wait_for_url(re.compile("arrays="))
+
+
 def test_arrays_that_are_gone_are_said_to_be(page: Page, site: str) -> None:
     page.goto(f"{site}/explore/flash-attention-2?arrays={'0' * 64}")
     expect(page.locator("#e-arrays")).to_have_text(re.compile("not kept here any more"))
