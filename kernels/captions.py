@@ -43,13 +43,14 @@ def fill(step: AnyStep, s: Floats, what: str = "S{S}") -> None:
     if not step.speaks:
         step.say(f"Every query of the tile meets every key: {what} = scale · Q Kᵀ.")
         return
+    scores = count(s.size, "score")
     hidden = int(np.count_nonzero(s == -np.inf))
     if hidden == s.size:
-        step.say(f"{what} = scale · Q Kᵀ, but the mask hides all {{0}} pairs: every score is −∞.", s.size)
+        step.say(f"{what} = scale · Q Kᵀ, but the mask hides every pair: each score is −∞.")
     elif hidden:
-        step.say(f"{what} = scale · Q Kᵀ: {{0}} scores, {{1}} of them hidden (−∞); the largest is {{2}}.", s.size, hidden, float(s.max()))
+        step.say(f"{what} = scale · Q Kᵀ: {{0}} scores, {{1}} hidden (−∞); the largest is {{2}}.", s.size, hidden, float(s.max()))
     else:
-        step.say(f"{what} = scale · Q Kᵀ: {{0}} scores in shared memory; the largest is {{1}}.", s.size, float(s.max()))
+        step.say(f"{what} = scale · Q Kᵀ: {scores} in shared memory; the largest is {{1}}.", s.size, float(s.max()))
 
 
 def count(number: int, what: str = "key") -> str:

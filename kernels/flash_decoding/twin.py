@@ -103,6 +103,8 @@ def split_keys(machine: Machine, p: Problem, tiling: Tiling, ranges: list[tuple[
         with block.step("block appears") as step:
             if first == end:
                 step.say("Block {block} owns split {block.split}, which has no keys: its partial will be m = −∞, l = 0, O = 0.")
+            elif keys[end] - keys[first] == 1:
+                step.say("Block {block} owns split {block.split}, key {0} alone. Other blocks read the other keys at the same time.", keys[first])
             else:
                 step.say("Block {block} owns split {block.split}, keys {0} to {1}. Other blocks read the other keys at the same time.", keys[first], keys[end] - 1)
         with block.step("load Q, initialise") as step:
@@ -144,8 +146,8 @@ def split_keys(machine: Machine, p: Problem, tiling: Tiling, ranges: list[tuple[
                 step.say("The empty split writes m = −∞, l = 0, O = 0, which will change nothing.")
             elif step.speaks:
                 step.say(
-                    "Split {block.split} writes its partial, not yet divided: m = {0}, l = {1}, and O of {2} numbers.",
-                    float(mi.now[0, 0]), float(li.now[0, 0]), d,
+                    "Split {block.split} writes its partial, not yet divided: m = {0}, l = {1}, and O.",
+                    float(mi.now[0, 0]), float(li.now[0, 0]),
                 )  # fmt: skip
             else:
                 step.say("Split {block.split} writes its partial m, l and O, not yet divided.")
@@ -164,15 +166,15 @@ def combine(machine: Machine, p: Problem, splits: int, partials: tuple[Array, Ar
         head, batch = block.at
         plane = batch * p.heads + head
         with block.step("block appears") as step:
-            step.say("A second launch: block {block} gathers the {0} partials of this head. Its numbers pass through registers.", splits)
+            step.say(f"A second launch: block {{block}} gathers the {captions.count(splits, 'partial')} of this head. The numbers pass through registers.", splits)
         with block.step("global m") as step:
             ms.load(m_partial, plane, 0, tiles=splits)
             m.fill(ms.now.max(axis=0, keepdims=True), splits)
             block.barrier()
             if step.speaks:
-                step.say("The global maximum of {0} partial maxima: m = {1}.", splits, float(m.now[0, 0]))
+                step.say("The global maximum of the partial maxima: m = {0}.", float(m.now[0, 0]))
             else:
-                step.say("The global maximum of {0} partial maxima.", splits)
+                step.say("The global maximum of the partial maxima.")
         with block.step("global l") as step:
             ms.load(m_partial, plane, 0, tiles=splits)
             ls.load(l_partial, plane, 0, tiles=splits)
@@ -188,7 +190,7 @@ def combine(machine: Machine, p: Problem, splits: int, partials: tuple[Array, Ar
             Os.load(O_partial, plane, 0, tiles=splits)
             ws.fill(weight(ms.now, m.now), 2 * splits * d)
             Oi.fill((ws.now * Os.now).sum(axis=0, keepdims=True), 2 * splits * d)
-            step.say("Every thread sums one column: O = Σ w · O_split. Each of the {0} threads asks for all {1} maxima again.", d, splits)
+            step.say("Every thread sums a column: O = Σ w · O_split. Each asks for all the partial maxima again, {0} × {1} in all.", d, splits)
         with block.step("divide and write") as step:
             Oi.update(ratio(Oi.now, l.now), d)
             Oi.store(O, plane, 0)

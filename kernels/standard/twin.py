@@ -100,7 +100,7 @@ def write_scores(
             captions.fill(step, Sij.now)
         with block.step("store S") as step:
             Sij.store(S, plane, i, j)
-            step.say("S{S} goes to HBM: {0} numbers, to be read back three times.", r * c)
+            step.say(f"S{{S}} goes to HBM, {captions.count(r * c, 'number')}, to be read back three times.", r * c)
 
 
 def softmax_rows(machine: Machine, p: Problem, tiling: Tiling, S: Array, P: Array) -> Floats:
@@ -158,7 +158,7 @@ def softmax_rows(machine: Machine, p: Problem, tiling: Tiling, S: Array, P: Arra
                 Sij.update(ratio(weight(Sij.now, mi.now), li.now), 3 * r * c, S, S.index(plane, i, j))
                 Sij.store(P, plane, i, j)
                 block.barrier()
-                step.say("P = exp(S − m) ÷ l goes to HBM: another {0} numbers that only pass through.", r * c)
+                step.say(f"P = exp(S − m) ÷ l goes to HBM, another {captions.count(r * c, 'number')} only passing through.", r * c)
     return lse
 
 
