@@ -18,7 +18,9 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import Trace, __version__, load
+from .. import Agreement, EngineError, Run, __version__, load
+from .. import compare as compare_run
+from .. import engines as every_engine
 from .. import record as record_run
 from ..kernels import registry
 from ..kernels.problem import ParameterError
@@ -39,6 +41,11 @@ Kernel = Annotated[str, typer.Argument(help=f"One of {KERNEL_NAMES}.", show_defa
 Source = Annotated[
     str, typer.Argument(help=f"A saved run, or a kernel to record first: {KERNEL_NAMES}.", show_default=False)
 ]
+ENGINES = {
+    "gpu": "the kernel on a CUDA device, through CuPy",
+    "cpu": "the kernel's source, compiled for this machine's processor",
+    "recorded": "a capture of the kernel on a GPU, shipped with the package",
+}
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for a program to read.")]
 
 
@@ -127,7 +134,7 @@ def record(
 @takes_a_problem
 def show(source: Source, asked: Asked, as_json: AsJson = False) -> None:
     """Print the whole walk as text: every step and its sentence."""
-    trace = trace_of(source, asked)
+    trace = run_of(source, asked).trace
     if not as_json:
         for line in trace.walk():
             print(line)
@@ -157,7 +164,7 @@ def ledger(
     as_json: AsJson = False,
 ) -> None:
     """Print what the run asks of HBM, array by array: requested traffic, re-reads included."""
-    trace = trace_of(source, asked, values="none")
+    trace = run_of(source, asked, values="none").trace
     try:
         entries = trace.ledger(step)
     except IndexError as error:
@@ -179,43 +186,60 @@ def ledger(
 def compare(
     source: Source,
     asked: Asked,
-    engine: Annotated[str, typer.Option(help="gpu, cpu or recorded.")] = "recorded",
+    engine: Annotated[str, typer.Option(help="gpu, cpu or recorded.")] = "gpu",
+    fmad: Annotated[bool, typer.Option(help="Let the GPU's compiler fuse multiply-adds.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Run the CUDA kernel on an engine and name the first step where it parts from the trace."""
-    from .engines import engines
+    """Run the CUDA kernel on an engine and name the first step where it parts from the trace.
 
-    known = {candidate.name: candidate for candidate in engines()}
-    if engine not in known:
-        raise Refused(f"There is no engine named {engine}; choose one of {', '.join(known)}.", 2)
-    raise Refused(f"The engine {engine} cannot run here: {known[engine].missing}.", 2)
+    Exit code 0: they agree; 1: they differ; 2: they could not be compared.
+    """
+    try:
+        agreement = compare_run(run_of(source, asked), engine, fmad=fmad)
+    except (ValueError, EngineError) as error:
+        raise Refused(str(error), 2) from None
+    if as_json:
+        print_json(agreement.to_json())
+    else:
+        print("\n".join(verdict(agreement)))
+    if not agreement.ok:
+        raise typer.Exit(1)
+
+
+def verdict(agreement: Agreement) -> list[str]:
+    """An agreement in lines: what it says, where the kernel ran, and how near each output came."""
+    place = ", ".join(str(agreement.device[key]) for key in ("device", "date") if key in agreement.device)
+    ran = f"{agreement.engine} engine ({place})" if place else f"{agreement.engine} engine"
+    agrees = f"agrees after every one of {len(agreement.steps)} steps"
+    said = agrees if agreement.ok else str(agreement.first_divergence)
+    rows = [(slot.slot, f"{slot.max_abs:.3g}", f"{slot.max_ulp:.3g}", f"{slot.used:.1%}") for slot in agreement.outputs]
+    steps = ("any slot", "", "", f"{agreement.worst:.1%}")
+    head = ("array", "largest difference", "in ULP", "of what rounding allows")
+    return [f"{ran}: {said}", *([agreement.note] if agreement.note else []), table(head, rows, steps)]
 
 
 @cli.command()
 def engines(as_json: AsJson = False) -> None:
     """List the engines that run the CUDA kernels, and say which can run here."""
-    from .engines import engines as every_engine
-
+    found = every_engine()
     if as_json:
-        print_json(
-            [{"name": e.name, "idea": e.idea, "available": e.available, "missing": e.missing} for e in every_engine()]
-        )
+        print_json([{"name": name, "available": why is None, "missing": why} for name, why in found.items()])
         return
-    for engine in every_engine():
-        print(f"{engine.name:<10}{engine.idea}")
-        print(f"{'':<10}{'can run here' if engine.available else 'cannot run here: ' + engine.missing}")
+    for name, why in found.items():
+        print(f"{name:<10}{ENGINES[name]}")
+        print(f"{'':<10}{why or 'It can run here.'}")
 
 
-def trace_of(source: str, asked: Asked, values: str | None = None) -> Trace:
-    """The trace of a saved run, or of one recorded now."""
+def run_of(source: str, asked: Asked, values: str | None = None) -> Run:
+    """A saved run, or one recorded now."""
     if source in registry.KERNELS:
         with recording_progress(source) as progress:
-            return record_run(source, *asked.arrays, values=values, progress=progress, **asked.parameters).trace
+            return record_run(source, *asked.arrays, values=values, progress=progress, **asked.parameters)
     if not Path(source).is_file():
         raise Refused(f"{source} is neither a saved run nor a kernel; the kernels are {KERNEL_NAMES}.", 2)
     if asked:
         raise Refused(f"{source} is recorded already; leave out its parameters, or name a kernel to record.", 2)
-    return load(source).trace
+    return load(source)
 
 
 def print_json(what: Any) -> None:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import flashstep as fs
 from flashstep.app import cli, options, serving, tables
 from flashstep.kernels.problem import Problem, Tiling
 from flashstep.kernels.registry import KERNELS
+from flashstep.trace.agreement import Divergence, Element
 
 Captured = pytest.CaptureFixture[str]
 COMMANDS = ("serve", "record", "show", "ledger", "compare", "engines")
@@ -170,7 +171,6 @@ def test_a_mask_goes_with_named_inputs() -> None:
         ("show nowhere.safetensors", "neither a saved run nor a kernel"),
         ("ledger standard --step 9999", "no step 9999"),
         ("compare standard --engine abacus", "choose one of gpu, cpu, recorded"),
-        ("compare standard --engine cpu", "cannot run here: this version ships the kernels' NumPy twins only"),
         ("dance", "dance"),
         ("show standard --loudly", "--loudly"),
         ("serve --port 70000", "'--port'"),
@@ -256,13 +256,57 @@ def test_the_ledgers_table_adds_up(capsys: Captured) -> None:
     assert numbers[-1][1] + numbers[-1][4] == 800  # FACTS: (N, d, Br, Bc) = (8, 4, 2, 2)
 
 
-def test_engines_say_why_none_runs(capsys: Captured) -> None:
+def test_engines_say_which_can_run(capsys: Captured) -> None:
     assert cli.main(["engines"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[::2]] == ["gpu", "cpu", "recorded"]
-    assert all("cannot run here: this version ships" in line for line in lines[1::2])
+    found = fs.engines()
+    assert [line.split()[0] for line in lines[::2]] == ["gpu", "cpu", "recorded"] == list(found)
+    assert [line.strip() for line in lines[1::2]] == [why or "It can run here." for why in found.values()]
     assert cli.main(["engines", "--json"]) == 0
-    assert [engine["available"] for engine in json.loads(capsys.readouterr().out)] == [False, False, False]
+    engines = json.loads(capsys.readouterr().out)
+    assert [(engine["name"], engine["available"]) for engine in engines] == [(n, why is None) for n, why in found.items()]
+
+
+# compare
+
+
+def test_a_capture_agrees_with_the_run(capsys: Captured) -> None:
+    assert cli.main("compare flash-attention-2 --engine recorded".split()) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("recorded engine (NVIDIA H200, ")
+    assert "agrees after every one of 16 steps" in out
+    fs.record("flash-attention-2").save("run.safetensors")
+    assert cli.main("compare run.safetensors --engine recorded".split()) == 0
+    assert capsys.readouterr().out == out
+
+
+def test_compare_tells_a_program(capsys: Captured) -> None:
+    assert cli.main("compare standard --engine recorded --json".split()) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said == fs.compare(fs.record("standard"), "recorded").to_json()
+
+
+def test_a_kernel_that_differs_exits_with_1(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = fs.compare(fs.record("flash-attention-2"), "recorded")
+    step = good.steps[3]
+    element = Element(row=1, col=2, got=float("nan"), want=0.5, allowed=1e-7)
+    divergence = Divergence(step.step, step.label, ("flash attention 2", "block 0"), "Sij", element)
+    monkeypatch.setattr(cli, "compare_run", lambda *_, **__: replace(good, first_divergence=divergence))
+    assert cli.main("compare flash-attention-2 --engine recorded".split()) == 1
+    out, err = capsys.readouterr()
+    assert f"first differs at step {step.step}" in out
+    assert "Sij, row 1, column 2: NaN against 0.5000" in out
+    assert err == ""
+
+
+def test_what_was_not_captured_is_said(capsys: Captured) -> None:
+    said = complaint(capsys, *"compare standard --seed 5 --engine recorded".split(), code=2)
+    assert "was not captured" in said
+
+
+def test_a_run_without_numbers_cannot_be_compared(capsys: Captured) -> None:
+    fs.record("standard", values="none").save("run.safetensors")
+    assert "kept no numbers" in complaint(capsys, "compare", "run.safetensors", "--engine", "cpu", code=2)
 
 
 def test_sizes_are_readable() -> None:
