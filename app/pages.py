@@ -38,7 +38,8 @@ run = fs.record("flash-attention-2", q, k, v)
 run.trace.steps[8].caption
 run.trace.state(8)["Oi"]
 run.trace.ledger()["K"]["loads"]
-
+"""
+COMMANDS = """
 $ flashstep show flash-decoding
 $ flashstep ledger flash-attention-1
 """
@@ -48,7 +49,11 @@ $ flashstep ledger flash-attention-1
 async def home() -> Response:
     """The kernels in teaching order, each with a small figure of what its twin did on the textbook's sizes."""
     return render(
-        "home.html", current=None, example=highlighted(EXAMPLE), modules=assets.modules("home/home.js")
+        "home.html",
+        current=None,
+        example=highlighted(EXAMPLE),
+        commands=COMMANDS,
+        modules=assets.modules("home/home.js"),
     )
 
 

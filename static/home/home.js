@@ -1,8 +1,6 @@
 // The home page's figures: each records its kernel as the explorer would, and shows the steps that ran.
 // One figure moves at a time, the one that is looked at; none does when motion is unwanted.
 
-import { soFar, sum } from "../player/ledger.js";
-import { serial } from "../player/order.js";
 import { parse } from "../player/trace.js";
 import { label } from "../player/words.js";
 import { record } from "../record.js";
@@ -36,7 +34,6 @@ for (const node of document.querySelectorAll(".card[data-kernel]")) {
 /** A card and its figure at a telling step. */
 function openCard(node, trace) {
   const figure = miniFigure(node.querySelector("svg"), trace);
-  const order = serial(trace);
   const link = node.querySelector("a");
   const page = link.getAttribute("href");
   const stepText = node.querySelector(".step");
@@ -50,9 +47,7 @@ function openCard(node, trace) {
       card.step = step;
       figure.draw(step, moving && !still.matches);
       stepText.textContent = label(trace, step);
-      const { loads, stores } = sum(soFar(trace, order, step));
-      const bytes = (loads.bytes + stores.bytes).toLocaleString("en");
-      countText.textContent = `${bytes} B requested · step ${step} of ${figure.length - 1}`;
+      countText.textContent = `step ${step} of ${figure.length - 1}`;
       link.href = step === figure.length - 1 ? page : `${page}?step=${step}`;
     },
   };

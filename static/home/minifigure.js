@@ -4,6 +4,7 @@
 
 import { scaleOf } from "../player/figure/facts.js";
 import { hueOf, intensity } from "../player/figure/palette.js";
+import { soFar, sum } from "../player/ledger.js";
 import { serial } from "../player/order.js";
 import { Replay } from "../player/replay.js";
 
@@ -47,6 +48,8 @@ export function miniFigure(host, trace) {
   add(host, "rect", { class: "sram", x: 0.75, y: top + 0.75, width: WIDTH - 1.5, height: sramHeight - 1.5, rx: 6 });
   add(host, "text", { class: "where", x: 10, y: top + 19 }).textContent = "SRAM";
 
+  const asked = add(host, "text", { class: "asked", x: WIDTH - 10, y: hbmHeight + GRID / 2 + 4 });
+
   const hbmItems = hbm.boxes.map((box) => drawBox(add(host, "g"), box));
   const squares = drawGrid(add(host, "g"), trace, hbmHeight + (GRID - SQUARE) / 2);
   const roomGroups = rooms.map((room) => {
@@ -84,6 +87,8 @@ export function miniFigure(host, trace) {
       if (running) beam.setAttribute("d", beamPath(rect, top));
     }
     beam.toggleAttribute("hidden", step.launch < 0);
+    const { loads, stores } = sum(soFar(trace, order, t));
+    asked.textContent = `${(loads.bytes + stores.bytes).toLocaleString("en")} B requested`;
     flights.replaceChildren();
     const [from, to] = trace.eventRange(t);
     for (let e = from; e < to; e++) {
