@@ -1,30 +1,32 @@
 """The command line: `flashstep serve | record | show | ledger | compare | engines`.
 
 The names are Python's, with hyphens. Results go to standard output; progress and errors, one sentence each, to
-standard error. Exit codes: 0 done, 1 it cannot be done, 2 it cannot be meant so, 130 cancelled.
+standard error. Exit codes: 0 done, 1 it cannot be done, 2 it cannot be meant so, 130 cancelled. `compare` is as `diff`:
+0 they agree, 1 they differ, 2 they could not be compared.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .. import Agreement, EngineError, Run, __version__, load
+from .. import EngineError, Run, __version__, load
 from .. import compare as compare_run
 from .. import engines as every_engine
 from .. import record as record_run
 from ..kernels import registry
 from ..kernels.problem import ParameterError
-from . import serving
+from . import serving, verdicts
 from .options import Asked, takes_a_problem
 from .progress import recording_progress
 from .tables import size, table
@@ -41,11 +43,6 @@ Kernel = Annotated[str, typer.Argument(help=f"One of {KERNEL_NAMES}.", show_defa
 Source = Annotated[
     str, typer.Argument(help=f"A saved run, or a kernel to record first: {KERNEL_NAMES}.", show_default=False)
 ]
-ENGINES = {
-    "gpu": "the kernel on a CUDA device, through CuPy",
-    "cpu": "the kernel's source, compiled for this machine's processor",
-    "recorded": "a capture of the kernel on a GPU, shipped with the package",
-}
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for a program to read.")]
 
 
@@ -181,7 +178,27 @@ def ledger(
     print(table(head, [(name, *row) for name, row in numbers.items()], ("total", *totals)))
 
 
+def exits_with_2(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Whatever goes wrong in `command` ends it with 2, because its 1 says something else."""
+
+    @functools.wraps(command)
+    def wrapper(**given: Any) -> Any:
+        try:
+            return command(**given)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise Refused(unreadable(error), 2) from None
+        except (ValueError, EngineError) as error:
+            raise Refused(str(error), 2) from None
+        except MemoryError:
+            raise Refused("There is not enough memory for this; ask for smaller sizes.", 2) from None
+
+    return wrapper
+
+
 @cli.command()
+@exits_with_2
 @takes_a_problem
 def compare(
     source: Source,
@@ -194,28 +211,17 @@ def compare(
 
     Exit code 0: they agree; 1: they differ; 2: they could not be compared.
     """
-    try:
-        agreement = compare_run(run_of(source, asked), engine, fmad=fmad)
-    except (ValueError, EngineError) as error:
-        raise Refused(str(error), 2) from None
+    if engine not in verdicts.ENGINES:  # before anything is recorded
+        raise Refused(f"There is no engine {engine!r}: choose one of {', '.join(verdicts.ENGINES)}.", 2)
+    run = run_of(source, asked)
+    with recording_progress(run.trace.meta.title, "comparing") as progress:
+        agreement = compare_run(run, engine, fmad=fmad, progress=progress)
     if as_json:
         print_json(agreement.to_json())
     else:
-        print("\n".join(verdict(agreement)))
+        print("\n".join(verdicts.lines(agreement)))
     if not agreement.ok:
         raise typer.Exit(1)
-
-
-def verdict(agreement: Agreement) -> list[str]:
-    """An agreement in lines: what it says, where the kernel ran, and how near each output came."""
-    place = ", ".join(str(agreement.device[key]) for key in ("device", "date") if key in agreement.device)
-    ran = f"{agreement.engine} engine ({place})" if place else f"{agreement.engine} engine"
-    agrees = f"agrees after every one of {len(agreement.steps)} steps"
-    said = agrees if agreement.ok else str(agreement.first_divergence)
-    rows = [(slot.slot, f"{slot.max_abs:.3g}", f"{slot.max_ulp:.3g}", f"{slot.used:.1%}") for slot in agreement.outputs]
-    steps = ("any slot", "", "", f"{agreement.worst:.1%}")
-    head = ("array", "largest difference", "in ULP", "of what rounding allows")
-    return [f"{ran}: {said}", *([agreement.note] if agreement.note else []), table(head, rows, steps)]
 
 
 @cli.command()
@@ -226,7 +232,7 @@ def engines(as_json: AsJson = False) -> None:
         print_json([{"name": name, "available": why is None, "missing": why} for name, why in found.items()])
         return
     for name, why in found.items():
-        print(f"{name:<10}{ENGINES[name]}")
+        print(f"{name:<10}{verdicts.ENGINES[name]}")
         print(f"{'':<10}{why or 'It can run here.'}")
 
 
@@ -290,14 +296,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ParameterError as error:
         return complain(str(error), 2)
     except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        return complain(f"{what}.", 1)
+        return complain(unreadable(error), 1)
     except ValueError as error:
         return complain(str(error), 1)
     except MemoryError:
         return complain("There is not enough memory for this; ask for smaller sizes, or for --values none.", 1)
     except typer.TyperException as error:
         return complain(f"{error.format_message().rstrip('.')}; see flashstep --help.", 2)
+
+
+def unreadable(error: OSError) -> str:
+    """What a file's failure is, in one sentence."""
+    return f"{error.filename}: {error.strerror}." if error.filename else f"{error}."
 
 
 def complain(sentence: str, code: int) -> int:

@@ -14,13 +14,13 @@ def size(count: int) -> str:
     return f"{count} B" if power == 0 else f"{number:.3g} {units[power]}"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str | int]], foot: Sequence[str | int]) -> str:
-    """Plain aligned columns: the first to the left, numbers to the right, a line above the foot."""
-    text = [[cell if isinstance(cell, str) else f"{cell:,}" for cell in row] for row in (head, *rows, foot)]
+def table(head: Sequence[str], rows: Sequence[Sequence[str | int]], foot: Sequence[str | int] | None = None) -> str:
+    """Plain aligned columns: the first to the left, numbers to the right, a line above the foot if there is one."""
+    text = [[cell if isinstance(cell, str) else f"{cell:,}" for cell in row] for row in (head, *rows, *([foot] if foot else []))]
     widths = [max(len(row[column]) for row in text) for column in range(len(head))]
     lines = [
         "  ".join(cell.ljust(w) if n == 0 else cell.rjust(w) for n, (cell, w) in enumerate(zip(row, widths, strict=True)))
         for row in text
     ]
     rule = "-" * len(lines[0])
-    return "\n".join([lines[0], rule, *lines[1:-1], rule, lines[-1]])
+    return "\n".join([lines[0], rule, *(lines[1:] if foot is None else [*lines[1:-1], rule, lines[-1]])])

@@ -7,7 +7,7 @@ either side must be the same on both: a NaN against a number is a failure, where
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from .bounds import Bounded, Exact
 from .trace import Trace
 
 Floats = NDArray[np.float32]
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -166,11 +167,13 @@ def compare_slot(name: str, got: Floats, want: Floats, exact: Bounded) -> SlotAg
 
 
 def agree(trace: Trace, observed: Iterable[tuple[int, str, Floats]], arrays: dict[str, Floats], *, engine: str,
-          device: dict[str, Any] | None = None, note: str = "") -> Agreement:  # fmt: skip
+          device: dict[str, Any] | None = None, note: str = "",
+          progress: Progress | None = None) -> Agreement:  # fmt: skip
     """Compare a kernel's run with the trace.
 
     observed: (step, slot, its valid part (rows, cols)) in the order of steps. arrays: HBM at the end, by name.
     Steps whose numbers the trace did not keep are compared with exact arithmetic rounded to float32 instead.
+    progress(done, total) is called every few steps and may raise to cancel.
     """
     seen: dict[int, list[tuple[str, Floats]]] = {}
     for t, slot, data in observed:
@@ -180,6 +183,8 @@ def agree(trace: Trace, observed: Iterable[tuple[int, str, Floats]], arrays: dic
     first: Divergence | None = None
     worst = 0.0
     for t, written in exact.walk():
+        if progress is not None and t % 16 == 0:
+            progress(t, len(trace.steps_kind))
         if t not in seen:
             continue
         state = trace.state(t)

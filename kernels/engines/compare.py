@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...trace.agreement import Agreement, agree
+from ...trace.agreement import Agreement, Progress, agree
 from ..record import Run, record
 from ..registry import get
 from . import cpu, gpu, recorded
@@ -25,31 +25,36 @@ def engines() -> dict[str, str | None]:
     return {"gpu": gpu.unavailable(), "cpu": cpu.unavailable(), "recorded": recorded.unavailable()}
 
 
-def compare(run: Run, engine: str = "gpu", fmad: bool = True) -> Agreement:
+def compare(run: Run, engine: str = "gpu", fmad: bool = True, progress: Progress | None = None) -> Agreement:
     """Run the CUDA kernel on the run's inputs and compare every slot after every step, and the arrays at the end.
 
     engine: "gpu" (CuPy), "cpu" (the host's compiler) or "recorded" (a capture made on a GPU). fmad: allow fused
-    multiply-adds (gpu only). Raises ValueError for an unknown engine or a run without numbers, EngineError where
-    the engine cannot run.
+    multiply-adds (gpu only). progress(done, total) is called while steps are compared and may raise to cancel.
+    Raises ValueError for an unknown engine or a run without numbers, EngineError where the engine cannot run.
     """
+    plan, result, note = execute(run, engine, fmad)
+    return judge(run, plan, result, engine, note, progress)
+
+
+def execute(run: Run, engine: str, fmad: bool = True) -> tuple[Plan, Result, str]:
+    """The work of a run, what the engine brought back, and a note on it ("" if there is nothing to say). Raises as `compare`."""
     if engine not in ENGINES:
         raise ValueError(f"There is no engine {engine!r}: choose one of {', '.join(ENGINES)}.")
     kernel = get(run.kernel)
     plan = Plan(run.trace, Source.read(kernel.cuda_source))
-    note = ""
     if engine == "gpu":
-        result = gpu.run(plan, fmad=fmad)
-    elif engine == "cpu":
-        result = cpu.run(plan)
-    else:
-        capture = recorded.find(run)
-        result = capture.result
-        if recorded.stale(capture, kernel):
-            note = "The kernel's source has changed since this capture was made: it shows the old kernel."
-    return judge(run, plan, result, engine, note)
+        return plan, gpu.run(plan, fmad=fmad), ""
+    if engine == "cpu":
+        return plan, cpu.run(plan), ""
+    capture = recorded.find(run)
+    old = recorded.stale(capture, kernel)
+    note = "The kernel's source has changed since this capture was made: it shows the old kernel." if old else ""
+    return plan, capture.result, note
 
 
-def judge(run: Run, plan: Plan, result: Result, engine: str, note: str = "") -> Agreement:
+def judge(
+    run: Run, plan: Plan, result: Result, engine: str, note: str = "", progress: Progress | None = None
+) -> Agreement:
     """The verdict on what an engine brought back. Raises EngineError if the kernel took other steps."""
     assert result.probes is not None
     where, which = plan.marks
@@ -59,7 +64,9 @@ def judge(run: Run, plan: Plan, result: Result, engine: str, note: str = "") -> 
             f"The kernel did not take the twin's steps: at the {wrong + 1}th probed step it was elsewhere. Does each"
             " marked step run as often as the twin's?"
         )
-    return agree(run.trace, _observed(plan, result.probes), result.arrays, engine=engine, device=result.device, note=note)
+    return agree(
+        run.trace, _observed(plan, result.probes), result.arrays, engine=engine, device=result.device, note=note, progress=progress
+    )
 
 
 def _observed(plan: Plan, probes: Floats) -> Iterator[tuple[int, str, Floats]]:
