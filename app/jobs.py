@@ -27,6 +27,7 @@ Fault = Callable[[Exception], tuple[str, str] | None]
 
 FAILED = "The recording failed; the server's log says why."
 SMALL_WORKERS = 1
+KEPT_FILES = 2000  # looked through at each write
 logger = logging.getLogger("flashstep")
 
 
@@ -69,6 +70,8 @@ class RecordingStore:
 
     def get(self, name: str) -> bytes | Path | None:
         """The trace as bytes, or as the file that holds it; None when it is not kept (any more)."""
+        if not name.isalnum():  # it comes from an address, and becomes a file's name
+            return None
         with self._lock:
             data = self._memory.get(name)
             if data is not None:
@@ -101,7 +104,7 @@ class RecordingStore:
             files.private_directory(self._directory)
             files.remove_abandoned(self._directory)
             files.write_whole(self._path(name), data)
-            files.keep_newest(self._directory, "*.safetensors", count=100_000, total=limit)
+            files.keep_newest(self._directory, "*.safetensors", count=KEPT_FILES, total=limit)
         except OSError as error:
             logger.warning("recording %s is kept in memory only: %s", name[:12], error)
 
@@ -122,6 +125,7 @@ class Jobs:
         self._tickets = itertools.count(1)
         self._small = ThreadPoolExecutor(SMALL_WORKERS, "flashstep-small")
         self._large = ThreadPoolExecutor(settings.workers, "flashstep-record")
+        self._keeper = ThreadPoolExecutor(1, "flashstep-keep")  # the disk delays no recording
 
     def ask(self, name: str, total: int, work: Work, *, small: bool = False) -> tuple[Job, str]:
         """Ask for the recording `name`; returns its job, shared with whoever else asked, and a ticket.
@@ -180,12 +184,13 @@ class Jobs:
         await asyncio.wait([asyncio.wrap_future(job.finished)], timeout=seconds)
 
     def close(self) -> None:
-        """Stop every recording and the pool."""
+        """Stop every recording and the pool; what is finished is still written."""
         with self._lock:
             for job in self._jobs.values():
                 job.stop.set()
         self._small.shutdown(cancel_futures=True)
         self._large.shutdown(cancel_futures=True)
+        self._keeper.shutdown()
 
     def _run(self, job: Job, work: Work) -> None:
         def progress(done: int, total: int) -> None:
@@ -211,7 +216,7 @@ class Jobs:
         else:
             self.store.remember(job.id, data)
             self._end(job, "done")
-            self.store.keep(job.id, data)  # after the answer: nobody waits for the disk
+            self._keeper.submit(self.store.keep, job.id, data)
 
     def _end(self, job: Job, state: State) -> None:
         job.state = state
