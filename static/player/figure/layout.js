@@ -374,7 +374,7 @@ function fitSram(slots, width, height, m, cells) {
         const unit = { ux, uy: ux * ratio, mode: 'image' };
         const score = Math.sqrt(ux * unit.uy) * (ratio >= 0.5 ? 1 : 0.8) * (ghosts ? 1 : 0.8);
         if (best && best.score >= score) continue;
-        if (sramHeight(slots, unit, ghosts, width, m) <= height) best = { unit, ghosts, score };
+        if (sramHeight(slots, unit, ghosts, width, m) <= Math.min(height, m.free ? 340 : Infinity)) best = { unit, ghosts, score };
       }
     }
   }
@@ -500,12 +500,13 @@ function placeSquares(groups, box, m) {
       x += w + 14 * m.k;
       continue;
     }
-    const bins = group.blocks > MAX_SQUARES ? BINS : group.blocks;
+    const room = !group.run ? Infinity : wraps ? box.w - label(group) : box.w - label(group) - beside - 20 * m.k;
+    const most = Math.max(1, Math.floor(room / (6 * m.k))); // bars of 4 px, 2 px apart
+    const bins = group.blocks > Math.min(MAX_SQUARES, most) ? Math.min(BINS, most) : group.blocks;
     const per = group.per > 1 && group.per < bins && bins === group.blocks ? group.per : bins;
     const breaks = Math.ceil(bins / per) - 1;
     let [w, between] = [side, gap];
     const span = () => bins * w + (bins - 1 + breaks) * between;
-    const room = wraps ? box.w - label(group) : box.w - label(group) - beside - 20 * m.k;
     if (span() > room) {
       between = (bins > 32 ? 2 : 3) * m.k;
       w = clamp((room - (bins - 1 + breaks) * between) / bins, 4 * m.k, side);

@@ -93,6 +93,7 @@ export class Motion {
     const load = move.kind === 'load';
     const shown = (load ? move.lands : move.source).flatMap((key) => this.#parts(key));
     const home = load ? to : from;
+    clone.append(svg('rect', { class: 'f-ground', x: home.x, y: home.y, width: home.w, height: home.h })); // tints are translucent
     for (const part of shown) clone.append(part.cloneNode(true));
     if (!shown.length) clone.append(svg('rect', { class: 'f-frame', x: home.x, y: home.y, width: home.w, height: home.h }));
     for (const part of clone.querySelectorAll('[data-key]')) part.removeAttribute('data-key');

@@ -200,17 +200,20 @@ function drawHbm({ trace, replay, order, position, frame, scene, cell }, touched
   const at = frame.hbm.box;
   items.push(box('hbm', at, 'panel hbm', { r: 10 * m.k }));
   items.push(text('hbm/title', at.x + m.pad, at.y + m.heading * 0.68, 'HBM', m.font.heading, 'strong ink'));
-  const virtual = trace.arrays.filter((array) => array.space === 'virtual').map((array) => `${array.name} ${shapeText(array)}`);
-  if (virtual.length && at.w > 640 * m.k) {
-    const note = `${virtual.join(' and ')} ${virtual.length > 1 ? 'are' : 'is'} never stored here`;
-    items.push(text('hbm/virtual', at.x + m.pad + 44 * m.k, at.y + m.heading * 0.68, note, m.font.small, 'quiet'));
-  }
   const { loads, stores } = sum(soFar(trace, order, position));
-  const bytes = grouped(loads.bytes + stores.bytes);
-  const wide = at.w > 470;
-  const note = `${wide ? 'requested so far: ' : ''}${grouped(loads.elements)} loaded, ${grouped(stores.elements)} stored${wide ? ' (elements)' : ''} · ${bytes} B`;
+  const bytes = `${grouped(loads.bytes + stores.bytes)} B`;
+  const moved = `${grouped(loads.elements)} loaded, ${grouped(stores.elements)} stored`;
+  const room = at.w - 2 * m.pad - textWidth('HBM', m.font.heading, true) - 16 * m.k;
+  const note = [`requested so far: ${moved} (elements) · ${bytes}`, `${moved} · ${bytes}`, `${bytes} requested`].find((each) => textWidth(each, m.font.text) <= room) ?? bytes;
+  const left = room - textWidth(note, m.font.text);
   items.push(text('hbm/note', at.x + at.w - m.pad, at.y + m.heading * 0.68, note, m.font.text, 'quiet', 'end'));
 
+  const virtual = trace.arrays.filter((array) => array.space === 'virtual').map((array) => `${array.name} ${shapeText(array)}`);
+  if (virtual.length) {
+    const words = `${virtual.join(' and ')} ${virtual.length > 1 ? 'are' : 'is'} never stored here`;
+    const fits = textWidth(words, m.font.small) + 20 * m.k <= left;
+    if (fits) items.push(text('hbm/virtual', at.x + m.pad + 44 * m.k, at.y + m.heading * 0.68, words, m.font.small, 'quiet'));
+  }
   for (const array of frame.hbm.arrays) {
     const { node, plane, split, of } = array.entry;
     const hue = hueOf(node.name);
