@@ -151,8 +151,8 @@ def main() -> None:
     options = arguments.parse_args()
     with sync_playwright() as playwright:
         found = chromium.find()
-        path = {} if found is None else {"executable_path": str(found)}
-        browser = playwright.chromium.launch(args=list(chromium.ARGUMENTS), **path)
+        path = None if found is None else str(found)
+        browser = playwright.chromium.launch(args=list(chromium.ARGUMENTS), executable_path=path)
         started = time.time()
         result: dict[str, Any] = {"date": date.today().isoformat(), "machine": machine(browser), "cold": cold(browser)}
         with served() as site:

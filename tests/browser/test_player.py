@@ -8,15 +8,16 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, FloatRect, Locator, Page, ViewportSize, expect
 
 import flashstep as fs
 
 pytestmark = pytest.mark.browser
 
 FA2 = "/explore/flash-attention-2"
-WIDE = {"width": 1366, "height": 768}
-PHONE = {"width": 390, "height": 844}
+WIDE: ViewportSize = {"width": 1366, "height": 768}
+LARGE: ViewportSize = {"width": 1920, "height": 1080}
+PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 @pytest.fixture
@@ -27,6 +28,13 @@ def browser_context_args(browser_context_args: dict[str, Any]) -> dict[str, Any]
 @pytest.fixture
 def player(page: Page, site: str) -> Player:
     return Player(page, site)
+
+
+def box(part: Locator) -> FloatRect:
+    """Where a part stands; it has to stand somewhere."""
+    found = part.bounding_box()
+    assert found is not None
+    return found
 
 
 class Player:
@@ -304,24 +312,24 @@ def test_the_step_list_floats_and_docks_and_remembers(player: Player) -> None:
     player.open()
     page = player.page
     panel, grip = page.locator(".steps"), page.get_by_role("button", name="Move the step list")
-    width = page.locator(".figure-host").bounding_box()["width"]
-    box = grip.bounding_box()
-    page.mouse.move(box["x"] + 8, box["y"] + 8)
+    width = box(page.locator(".figure-host"))["width"]
+    at = box(grip)
+    page.mouse.move(at["x"] + 8, at["y"] + 8)
     page.mouse.down()
     page.mouse.move(500, 300, steps=4)
     page.mouse.up()
-    assert abs(panel.bounding_box()["x"] - 492) < 20
-    assert page.locator(".figure-host").bounding_box()["width"] > width + 100
+    assert abs(box(panel)["x"] - 492) < 20
+    assert box(page.locator(".figure-host"))["width"] > width + 100
     page.reload()
     expect(panel).to_have_class(re.compile("floating"))
-    assert abs(panel.bounding_box()["x"] - 492) < 20
+    assert abs(box(panel)["x"] - 492) < 20
     grip.focus()
-    left = panel.bounding_box()["x"]
+    left = box(panel)["x"]
     player.press("ArrowLeft")
-    assert panel.bounding_box()["x"] == left - 16
+    assert box(panel)["x"] == left - 16
     player.at(0)
     page.get_by_role("button", name="Dock").click()
-    assert panel.bounding_box()["x"] == 0
+    assert box(panel)["x"] == 0
     grip.dblclick()
     expect(panel).to_have_class(re.compile("floating"))
     grip.dblclick()
@@ -334,27 +342,28 @@ def test_the_step_list_floats_and_docks_and_remembers(player: Player) -> None:
 # ---------------------------------------------------------------- panels
 
 
+LEDGER = """
+[...document.querySelectorAll(".ledger td")].map((td) => [td.parentElement.dataset.array, td.parentElement.dataset.way,
+  td.dataset.count, Number(td.dataset.now), Number(td.dataset.total), td.textContent])
+"""
+
+
 def test_the_ledger_is_the_recordings(player: Player) -> None:
     player.open()
-    run = fs.record("flash-attention-2")
-    total = run.trace.ledger()
-    for step in (0, 3, 8, len(run.trace.steps) - 1):
-        player.page.goto(f"{player.site}{FA2}?step={step}")
+    trace = fs.record("flash-attention-2").trace
+    total = trace.ledger()
+    for step in (0, 1, 2, 3, len(trace.steps) - 1):
+        if step:
+            player.press("ArrowRight" if step < 4 else "End")
         player.at(step)
-        so_far = run.trace.ledger(step)
-        for cell in player.page.locator(".ledger td").all():
-            row = cell.locator("xpath=..")
-            array, way, count = (
-                row.get_attribute("data-array"),
-                row.get_attribute("data-way"),
-                cell.get_attribute("data-count"),
-            )
-            assert int(cell.get_attribute("data-now")) == so_far[array][way][count]
-            assert int(cell.get_attribute("data-total")) == total[array][way][count]
-            assert cell.inner_text().split(" / ")[0] == f"{so_far[array][way][count]:,}"
-    shown = {(row.get_attribute("data-array"), row.get_attribute("data-way")) for row in player.page.locator(".ledger tbody tr").all()}
-    moved = {(array, way) for array, ways in total.items() for way, count in ways.items() if count["transfers"]}
-    assert moved <= shown
+        so_far = trace.ledger(step)
+        rows = player.page.evaluate(LEDGER)
+        for array, way, count, now, whole, text in rows:
+            assert now == so_far[array][way][count]
+            assert whole == total[array][way][count]
+            assert text == f"{now} / {whole}"
+        shown = {(array, way) for array, way, *_ in rows}
+        assert {(array, way) for array, ways in total.items() for way in ways if ways[way]["transfers"]} <= shown
 
 
 def test_the_carries_show_old_and_new(player: Player) -> None:
@@ -452,17 +461,19 @@ def test_the_caption_is_polite_and_silent_while_playing(player: Player) -> None:
     expect(player.caption).to_have_attribute("aria-live", "polite")
 
 
+NEEDED = (".steps", ".figure-host", ".caption-text", ".control.next", ".slider", ".ledger", ".explain", ".listing.chosen")
+
+
 def test_nothing_needed_is_off_screen(player: Player) -> None:
-    for size in (WIDE, {"width": 1920, "height": 1080}):
-        player.page.set_viewport_size(size)
-        for path in (FA2 + "?step=8", "/explore/flash-decoding?step=20", "/explore/standard?step=3"):
-            player.open(path)
-            scrolls = player.page.evaluate(
-                "[document.documentElement.scrollWidth - innerWidth, document.documentElement.scrollHeight - innerHeight]"
-            )
-            assert scrolls[0] <= 0, path
-            assert scrolls[1] <= 0, path
-            for part in (".steps", ".figure-host", ".caption-text", ".control.next", ".slider", ".ledger", ".explain", ".listing.chosen"):
+    beyond = "[document.documentElement.scrollWidth - innerWidth, document.documentElement.scrollHeight - innerHeight]"
+    for path in (FA2 + "?step=8", "/explore/flash-decoding?step=20", "/explore/standard?step=3"):
+        player.open(path)
+        for size in (WIDE, LARGE):
+            player.page.set_viewport_size(size)
+            across, down = player.page.evaluate(beyond)
+            assert across <= 0, path
+            assert down <= 0, path
+            for part in NEEDED:
                 expect(player.page.locator(part).first).to_be_in_viewport(ratio=0.9)
 
 
@@ -478,9 +489,9 @@ def test_a_phone_can_step(phone: Player) -> None:
     phone.at(0)
     next_button = phone.page.locator(".control.next")
     expect(next_button).to_be_in_viewport()
-    box = next_button.bounding_box()
-    assert box["height"] >= 44
-    assert box["width"] >= 44
+    button = box(next_button)
+    assert button["height"] >= 44
+    assert button["width"] >= 44
     next_button.tap()
     next_button.tap()
     phone.at(2)

@@ -51,7 +51,8 @@ LOOK = """
     caption: text(".caption-text"),
     row: document.querySelector(".row.step.current")?.dataset.step ?? null,
     lit: texts("#panel-twin .line.lit", (line) => line.id),
-    carries: texts("[data-cell]:is(td)", (td) => [td.dataset.cell, td.querySelector(".old").textContent, td.querySelector(".now").textContent]),
+    carries: texts("td[data-cell]", (td) =>
+      [td.dataset.cell, td.querySelector(".old").textContent, td.querySelector(".now").textContent]),
     ledger: texts(".ledger td", (td) => [td.parentElement.dataset.array, td.parentElement.dataset.way, td.dataset.count,
       Number(td.dataset.now), Number(td.dataset.total), td.textContent]),
     figure: texts(".figure g.f-cells", (g) => [g.dataset.key, [...g.querySelectorAll("text")].map((one) => one.textContent)]),
@@ -82,7 +83,11 @@ def browser_context_args(browser_context_args: dict[str, Any]) -> dict[str, Any]
     return {**browser_context_args, "viewport": {"width": 1920, "height": 1200}, "reduced_motion": "reduce"}
 
 
-@pytest.mark.parametrize(("kernel", "parameters"), WALKS, ids=lambda value: value if isinstance(value, str) else query(value) or "textbook")
+def name_of(value: str | dict[str, Any]) -> str:
+    return value if isinstance(value, str) else query(value) or "textbook"
+
+
+@pytest.mark.parametrize(("kernel", "parameters"), WALKS, ids=name_of)
 def test_every_step_shows_the_trace(page: Page, site: str, kernel: str, parameters: dict[str, Any]) -> None:
     walk = Walk(fs.record(kernel, **parameters))
     page.goto(f"{site}/explore/{kernel}?{query(parameters)}")
@@ -145,7 +150,7 @@ class Walk:
             if slot := re.fullmatch(r"p0/s(\d+)(/old)?", key):
                 self.check_slot(t - bool(slot[2]), int(slot[1]), texts)
             elif tile := re.fullmatch(r"a(\d+)/(\d+)\.(\d+)", key):
-                self.check_tile(t, *map(int, tile.groups()), texts, dict(found["words"]))
+                self.check_tile(t, int(tile[1]), int(tile[2]), int(tile[3]), texts, dict(found["words"]))
             else:
                 raise AssertionError(f"cells of nobody: {key}")
 
@@ -186,10 +191,11 @@ class Walk:
 
     def check_tile(self, t: int, array: int, row_tile: int, col_tile: int, texts: list[str], words: dict[str, str]) -> None:
         info = self.meta.arrays[array]
-        head = next((m[1] for key, text in words.items() if key == f"a{array}/of" and (m := re.search(r"(\d+) of \d+$", text))), "0")
+        head = re.search(r"(\d+) of \d+$", words.get(f"a{array}/of", ""))
+        plane = int(head[1]) if head else 0  # a stack of several is shown one at a time, and says which
         state = self.trace.state(t)
-        held = state[info.name].reshape(info.planes, info.rows, info.cols)[int(head)]
-        written = state.written(info.name).reshape(info.planes, info.rows, info.cols)[int(head)]
+        held = state[info.name].reshape(info.planes, info.rows, info.cols)[plane]
+        written = state.written(info.name).reshape(info.planes, info.rows, info.cols)[plane]
         rows = slice(*info.row_edges[row_tile : row_tile + 2])
         cols = slice(*info.col_edges[col_tile : col_tile + 2])
         values, known = held[rows, cols].ravel(), written[rows, cols].ravel()
@@ -222,7 +228,8 @@ class Walk:
                 row_tiles, col_tiles = len(info.row_edges) - 1, len(info.col_edges) - 1
                 plane, rest = divmod(tile, row_tiles * col_tiles)
                 row_tile, col_tile = divmod(rest, col_tiles)
-                yield name, {"node": node, "plane": plane, "row": info.row_edges[row_tile] + row, "col": info.col_edges[col_tile] + col}
+                row, col = info.row_edges[row_tile] + row, info.col_edges[col_tile] + col
+                yield name, {"node": node, "plane": plane, "row": row, "col": col}
             else:
                 yield name, {"node": node, "row": row, "col": col}
 
@@ -232,8 +239,8 @@ class Walk:
         state = self.trace.state(t)
         if array:
             info = next(info for info in self.meta.arrays if info.name == array[1])
-            plane, row, col = map(int, array.groups()[1:])
-            return float(state[array[1]].reshape(info.planes, info.rows, info.cols)[plane, row, col])
+            held = state[array[1]].reshape(info.planes, info.rows, info.cols)
+            return float(held[int(array[2]), int(array[3]), int(array[4])])
         name, row, col = cell.rsplit(".", 2)
         value = at(state if when == "new" else self.trace.state(t - 1), name, int(row), int(col))
         assert value is not None, f"the operand {cell} holds nothing"
@@ -329,7 +336,7 @@ def arithmetic(text: str) -> float:
     assert re.fullmatch(r"[-+*/(),.\d\se]*|[-+*/(),.\d\sa-z]*", text), text
     text = re.sub(r"(?<![\w.])(\d+(?:\.\d+)?(?:e-?\d+)?|inf|nan)", r"np.float64(\1)", text)
     with np.errstate(all="ignore"):
-        return float(eval(text, {"__builtins__": {}, "np": np, **FUNCTIONS}))  # noqa: S307 - digits and signs, checked above
+        return float(eval(text, {"__builtins__": {}, "np": np, **FUNCTIONS}))
 
 
 def close(a: float, b: float) -> bool:
@@ -386,7 +393,10 @@ def _all_hidden(trace: Any, t: int, match: re.Match[str]) -> bool:
 
 
 def _row_zero(name: str) -> Claim:
-    return lambda trace, t, match: all(same(text, float(held[0])) for text, held in zip(match.groups(), _carry(trace, t, name), strict=True))
+    def claim(trace: Any, t: int, match: re.Match[str]) -> bool:
+        return all(same(text, float(held[0])) for text, held in zip(match.groups(), _carry(trace, t, name), strict=True))
+
+    return claim
 
 
 def _global(name: str, group: int) -> Claim:
