@@ -16,12 +16,14 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.responses import FileResponse, JSONResponse, Response
 
+from ..kernels.registry import KERNELS
 from . import api, assets, pages
 from .arrays import ArrayStore
 from .jobs import Jobs, RecordingStore
 from .middleware import HEADERS, BodyLimit, Compress, HostCheck, SecurityHeaders
 from .parameters import code_hash
 from .settings import Settings
+from .source import sources
 
 BODY_BYTES = 64 * 1024
 SWITCH_SECONDS = 0.001
@@ -74,10 +76,12 @@ def create_app(settings: Settings | None = None, host: str = "127.0.0.1") -> Fas
 
 
 def warm_up() -> None:
-    """Compile the templates and hash the code, so that the first page does not wait for it."""
+    """Compile the templates, hash the code and colour the sources, so that the first page does not wait for it."""
     for name in pages.templates.list_templates():
         pages.templates.get_template(name)
     code_hash()
+    for kernel in KERNELS.values():
+        sources(kernel.twin_source)
 
 
 def _favicon() -> Response:
