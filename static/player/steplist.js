@@ -99,7 +99,7 @@ export function createStepList(host, { trace, goTo, floated }) {
         node.row = row;
         node.style.setProperty("--depth", row.depth);
         setText(node.children[1], row.text);
-        setAttribute(node, "title", row.text.length > 26 ? row.text : null);
+        setAttribute(node, "title", row.text.length + 2 * row.depth > 22 ? row.text : null);
         setAttribute(node, "aria-level", String(row.depth + 1));
         setAttribute(node, "aria-posinset", row.size ? String(row.index) : null);
         setAttribute(node, "aria-setsize", row.size ? String(row.size) : null);
