@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import flashstep as fs
 import pytest
+
+import flashstep as fs
 from flashstep.kernels.engines.capture import problems
 from flashstep.kernels.engines.plan import Plan
 from flashstep.kernels.engines.source import Source
