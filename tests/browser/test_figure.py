@@ -179,7 +179,8 @@ def test_every_number_is_the_traces_own(stage: Stage, kernel: str, parameters: d
                 continue
             slot = trace.meta.launches[max(0, trace.steps[t].launch)].slots[int(rest[1:])]
             if slot.name not in state:
-                assert not any(texts) and all("f-uninitialised" in look for look in looks), (t, slot.name)
+                assert not any(texts), (t, slot.name)
+                assert all("f-uninitialised" in look for look in looks), (t, slot.name)
                 continue
             held = state[slot.name]
             held = held.reshape(held.shape[0], -1)
@@ -233,7 +234,7 @@ def test_a_tile_left_from_before_looks_stale(stage: Stage) -> None:
     assert "stale" in (stage.page.locator("[data-key='p0/s1/note']").text_content() or "")
 
 
-LONG = {"seqlen_q": 8192, "seqlen_k": 8192, "head_dim": 64, "values": "none"}
+LONG: dict[str, Any] = {"seqlen_q": 8192, "seqlen_k": 8192, "head_dim": 64, "values": "none"}
 BIG: list[tuple[str, dict[str, Any]]] = [
     ("flash-attention-2", {**LONG, "block_rows": 128, "block_cols": 128}),
     ("standard", {**LONG, "block_rows": 256, "block_cols": 256}),
