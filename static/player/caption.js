@@ -1,11 +1,17 @@
 // The caption: this step in a full sentence, spoken politely, never flooding while playing.
 
-import { el } from "./dom.js";
+import { el, setAttribute, setText } from "./dom.js";
 
-/** @returns {{show: (parts: {text: string, number: boolean}[], note: string, playing: boolean) => void}} */
+/**
+ * `note` stands under the caption: what is odd about this step, and a way out of it; null where nothing is.
+ * @returns {{show: (parts: {text: string, number: boolean}[], note: {text: string, href?: string, way?: string}|null,
+ *   playing: boolean) => void}}
+ */
 export function createCaption(host) {
   const sentence = el("p", { class: "caption-text", "aria-live": "polite", "aria-atomic": "true" });
-  const note = el("p", { class: "caption-note", hidden: true });
+  const said = document.createTextNode("");
+  const way = el("a", { hidden: true });
+  const note = el("p", { class: "caption-note", hidden: true }, said, " ", way);
   host.append(sentence, note);
   let shown = "";
   let silent = false;
@@ -21,8 +27,13 @@ export function createCaption(host) {
         shown = text;
         sentence.replaceChildren(...parts.map((part) => (part.number ? el("b", { text: part.text }) : part.text)));
       }
-      note.hidden = !extra;
-      if (note.textContent !== extra) note.textContent = extra;
+      note.hidden = extra === null;
+      if (extra === null) return;
+      if (said.data !== extra.text) said.data = extra.text;
+      way.hidden = !extra.href;
+      if (!extra.href) return;
+      setAttribute(way, "href", extra.href);
+      setText(way, extra.way ?? extra.href);
     },
   };
 }

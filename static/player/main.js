@@ -172,12 +172,14 @@ function open(trace) {
     else if (launch >= 0) goTo(trace.blockRange(launch, block)[0]);
   });
 
+  /** What stands under the caption, where something is odd. */
   function note(at) {
-    if (notice) return notice;
+    if (notice) return { text: notice };
     const { values, focus } = trace.meta;
-    if (values === "none") return "Only the structure of this recording was kept: every count is exact, the numbers are not shown.";
-    if (values === "focus" && at.launch >= 0 && at.block !== focus) return `This recording keeps the numbers of block ${focus} only.`;
-    return "";
+    if (values === "none") return { text: "Only the structure of this recording was kept: every count is exact, the numbers are not shown." };
+    if (values !== "focus" || at.launch < 0 || at.block === focus) return null;
+    return { text: `Only the numbers of block ${focus} were kept.`, way: `Keep those of block ${at.block} instead`,
+      href: url.address(location, { ...state.get(), focus: at.block }).href };
   }
 
   function show(now, before) {

@@ -527,3 +527,14 @@ def test_a_trace_that_does_not_load_can_be_tried_again(player: Player) -> None:
     player.page.unroute(broken)
     player.page.get_by_role("button", name="Try again").click()
     player.at(0)
+
+
+def test_a_block_whose_numbers_were_not_kept_offers_to_keep_them(player: Player) -> None:
+    player.open(FA2 + "?values=focus&step=12")
+    note = player.page.locator(".caption-note")
+    expect(note).to_contain_text("Only the numbers of block 0 were kept.")
+    note.get_by_role("link", name="Keep those of block 1 instead").click()
+    player.address(focus="1")
+    player.at(12)
+    expect(note).to_be_hidden()
+    expect(player.caption).to_have_text(fs.record("flash-attention-2").trace.steps[12].caption)

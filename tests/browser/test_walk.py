@@ -410,7 +410,7 @@ CLAIMS: list[tuple[str, Claim]] = [
     (rf"first keys: m rises from −∞ to {N}, so α = 0", _first),
     (r"has seen no key yet: m stays −∞, α = 1", _unseen),
     (r"The maximum rises in (\d+) of (\d+) rows?", _count),
-    (rf": (\d+) scores?(?: in shared memory|, (\d+) of them hidden \(−∞\)); the largest is {N}", _scores),
+    (rf": (\d+) scores?(?: in shared memory|, (\d+)(?: of them)? hidden \(−∞\)); the largest is {N}", _scores),
     (r"hides all (\d+) pairs", _all_hidden),
     (rf"largest score: row 0's goes from {N} to {N}", _row_zero("mi")),
     (rf"exp\(S − m\): row 0's goes from {N} to {N}", _row_zero("li")),
