@@ -189,7 +189,8 @@ def agree(trace: Trace, observed: Iterable[tuple[int, str, Floats]], arrays: dic
             continue
         state = trace.state(t)
         slots = []
-        for name, data in seen[t]:
+        order = list(written)  # the order in which the step computes them: the first to differ is where it went wrong
+        for name, data in sorted(seen[t], key=lambda found: order.index(found[0])):
             bound = written[name]
             want = state[name].reshape(data.shape) if name in state else bound.value.astype(np.float32)
             slots.append(compare_slot(name, data, want, bound))

@@ -96,7 +96,10 @@ FAULTS = [
     ),
     Fault("unweighted merge of l", "flash-decoding", f"{WEIGHT} * l_partial", "l_partial", DECODE, "global l", ("l",)),
     Fault("unweighted merge of O", "flash-decoding", f"{WEIGHT} * O_partial", "O_partial", DECODE, "the end", ("O",)),
-    Fault("keys dropped", "flash-decoding", "(seqlen_k + splits - 1) / splits", "seqlen_k / splits", DECODE, "", ()),
+    Fault(
+        "keys dropped", "flash-decoding", "(seqlen_k + splits - 1) / splits", "seqlen_k / splits", DECODE,
+        "load K, V", ("Kj",),
+    ),
     Fault("finite stand-in", "online-softmax", "mi[r] = -INFINITY", "mi[r] = -10000.0f", {}, "block appears", ("mi",)),
     Fault(
         "no running maximum", "standard", "mi[r] = max_nan(mi[r], Sij[r][c])", "mi[r] = Sij[r][c]", {},
@@ -127,10 +130,6 @@ def test_a_fault_is_caught_where_it_is(fault: Fault) -> None:
     else:
         run = fs.record(fault.kernel, **asked)
     plan = Plan(run.trace, mutated(fault))
-    if not fault.step:  # it takes fewer steps than the twin: found out by that
-        with pytest.raises(fs.EngineError, match="did not take the twin's steps"):
-            judge(run, plan, cpu.run(plan), "cpu")
-        return
     first = judge(run, plan, cpu.run(plan), "cpu").first_divergence
     assert first is not None, "the fault went unseen"
     name = "the end" if first.label == "the end" else run.trace.steps[first.step].name
@@ -169,9 +168,9 @@ def test_a_missing_barrier_is_a_race(kernel: str, step: str, line: int) -> None:
     lines = Source.read(KERNELS[kernel].cuda_source).text.split("\n")
     assert lines[line - 1].strip() == "__syncthreads();"
     source = Source("\n".join([*lines[: line - 1], "", *lines[line:]]))
-    asked: list[dict[str, Any]] = [{"seqlen_k": 12, "heads": 2}, {"seqlen_k": 0, "heads": 2}]
-    if kernel != "flash-decoding":
-        asked = [{**sizes, "seqlen_q": 9} for sizes in asked]
+    # A ragged tail gives the threads other elements than the tile before; without keys there is no barrier but this.
+    asked: list[dict[str, Any]] = [{"seqlen_k": 9, "heads": 2}, {"seqlen_k": 0, "heads": 2}]
+    asked = [{"seqlen_k": 12}, *asked] if kernel == "flash-decoding" else [{**sizes, "seqlen_q": 9} for sizes in asked]
     caught = False
     for sizes in asked:
         plan = Plan(fs.record(kernel, **sizes).trace, source)
