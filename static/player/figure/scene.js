@@ -531,7 +531,7 @@ function drawSlot({ trace, replay, scene, m, active, cell }, part, key, state, e
     const validCols = shown ? shown.cols : slot.cols;
     const common = { rows: slot.rows, cols: slot.cols, validRows, validCols, values: shown?.values ?? null, look: lookNow, hue };
     if (part.mode === 'numbers') items.push(cellsItem(prefix, where, { ...common, scale, ux, uy }));
-    else if (shown) items.push(heatItem(`${prefix}/heat`, where, [{ ...where, ...common, event: shown.event }], scale, part));
+    else if (shown?.values) items.push(heatItem(`${prefix}/heat`, where, [{ ...where, ...common, event: shown.event }], scale, part));
   };
   content(key, at, state, look);
   // What is computed in place gets a ring; what arrives, a thick frame.
