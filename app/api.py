@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,12 +40,13 @@ IMMUTABLE = "private, max-age=31536000, immutable"
 
 
 class Services:
-    """What the handlers share: the settings, the stores and the pool."""
+    """What the handlers share: the settings, the stores and the pools."""
 
-    def __init__(self, settings: Settings, arrays: ArrayStore, jobs: Jobs) -> None:
+    def __init__(self, settings: Settings, arrays: ArrayStore, jobs: Jobs, comparisons: Jobs) -> None:
         self.settings = settings
         self.arrays = arrays
         self.jobs = jobs
+        self.comparisons = comparisons
 
 
 def services(request: Request) -> Services:
@@ -79,28 +81,35 @@ def unknown_kernel(name: object) -> str:
 @router.post("/recordings")
 async def begin(request: Request, shared: Shared) -> Response:
     """Ask for a recording. A small one is made before the answer; a long one is polled for, with the ticket."""
-    sent = await _json(request)
+    sent = await read_json(request)
     kernel = find_kernel(sent.get("kernel"))
     if kernel is None:
-        return _refused({"kernel": unknown_kernel(sent.get("kernel"))}, sent)
+        return refused({"kernel": unknown_kernel(sent.get("kernel"))}, sent)
     parsed = await run_in_threadpool(parameters.parse, kernel, sent, shared.settings, shared.arrays.get)
     asked, sizes = parsed.request, parsed.sizes
     if asked is None or sizes is None:
-        return _refused(parsed.errors, sent)
+        return refused(parsed.errors, sent)
     small = sizes.events <= SMALL_EVENTS and sizes.value_bytes[asked.kept] <= SMALL_BYTES
     try:
         job, ticket = shared.jobs.ask(asked.name(), sizes.steps, partial(make, asked), small=small)
     except QueueFull:
-        return JSONResponse(
-            {"error": "Other recordings are being made and the queue is full; try again in a few seconds."},
-            503,
-            {"Retry-After": "3"},
-        )
+        return queue_full()
     await shared.jobs.wait(job, shared.settings.patience_seconds)
     if job.state == "failed" and job.at_fault:
-        return _refused({job.at_fault: job.fault}, sent)
+        return refused({job.at_fault: job.fault}, sent)
     estimate = {"steps": sizes.steps, "events": sizes.events, "value_bytes": sizes.value_bytes}
-    return _answer(job, {"ticket": ticket, "estimate": estimate})
+    return answer(job, {**place(job), "ticket": ticket, "estimate": estimate})
+
+
+def queue_full() -> Response:
+    """The answer while too much is asked at once: ask again."""
+    sentence = "Other recordings are being made and the queue is full; try again in a few seconds."
+    return JSONResponse({"error": sentence}, 503, {"Retry-After": "3"})
+
+
+def place(job: Job) -> dict[str, str]:
+    """Where a recording's bytes are found."""
+    return {"trace": f"/api/recordings/{job.id}/trace"}
 
 
 def make(asked: parameters.Request, progress: Progress) -> bytes:
@@ -113,7 +122,7 @@ def make(asked: parameters.Request, progress: Progress) -> bytes:
 def look(name: str, shared: Shared) -> Response:
     """How far a recording is."""
     job = shared.jobs.find(name)
-    return _error(404, UNKNOWN_RECORDING) if job is None else _answer(job)
+    return error_answer(404, UNKNOWN_RECORDING) if job is None else answer(job, place(job))
 
 
 @router.delete("/recordings/{name}")
@@ -122,7 +131,7 @@ async def leave(name: str, shared: Shared, ticket: str | None = None) -> Respons
     job = shared.jobs.leave(name, ticket)
     if job is None:
         job = shared.jobs.find(name)
-    return _error(404, UNKNOWN_RECORDING) if job is None else _answer(job)
+    return error_answer(404, UNKNOWN_RECORDING) if job is None else answer(job, place(job))
 
 
 @router.get("/recordings/{name}/trace")
@@ -130,7 +139,7 @@ def trace(name: str, request: Request, shared: Shared) -> Response:
     """The trace file. It never changes under this address."""
     kept = shared.jobs.store.get(name)
     if kept is None:
-        return _error(404, UNKNOWN_RECORDING)
+        return error_answer(404, UNKNOWN_RECORDING)
     etag = f'"{name}"'
     headers = {"ETag": etag, "Cache-Control": IMMUTABLE}
     if etag in request.headers.get("if-none-match", ""):
@@ -140,15 +149,9 @@ def trace(name: str, request: Request, shared: Shared) -> Response:
     return Response(kept, headers=headers, media_type="application/octet-stream")
 
 
-def _answer(job: Job, more: dict[str, Any] | None = None) -> Response:
-    body: dict[str, Any] = {
-        "id": job.id,
-        "state": job.state,
-        "done": job.done,
-        "total": job.total,
-        "trace": f"/api/recordings/{job.id}/trace",
-        **(more or {}),
-    }
+def answer(job: Job, more: Mapping[str, Any]) -> Response:
+    """How far a job is, and why it failed if it did."""
+    body: dict[str, Any] = {"id": job.id, "state": job.state, "done": job.done, "total": job.total, **more}
     if job.fault:
         body["error"] = job.fault
         if job.at_fault:
@@ -156,18 +159,21 @@ def _answer(job: Job, more: dict[str, Any] | None = None) -> Response:
     return JSONResponse(body)
 
 
-def _refused(errors: dict[str, str], sent: dict[str, Any]) -> Response:
+def refused(errors: dict[str, str], sent: dict[str, Any]) -> Response:
+    """What was asked cannot be: a sentence by field, and what was sent."""
     values = {
         key: value for key, value in sent.items() if isinstance(value, str | int | bool) or value is None
     }
     return JSONResponse({"error": next(iter(errors.values())), "errors": errors, "values": values}, 422)
 
 
-def _error(status: int, sentence: str) -> Response:
+def error_answer(status: int, sentence: str) -> Response:
+    """A plain refusal."""
     return JSONResponse({"error": sentence}, status)
 
 
-async def _json(request: Request) -> dict[str, Any]:
+async def read_json(request: Request) -> dict[str, Any]:
+    """The body, a JSON object. Raises HTTPException 400."""
     refusal = HTTPException(400, 'The body should be a JSON object, such as {"kernel": "flash-attention-2"}.')
     try:
         sent = json.loads(await request.body())
@@ -197,13 +203,13 @@ async def keep_arrays(request: Request, shared: Shared) -> Response:
         except (MultiPartException, HTTPException) as error:
             if isinstance(error, HTTPException) and error.status_code == 413:
                 raise
-            return _error(
+            return error_answer(
                 400, f"Send at most {MAX_FILES} files, as a form does with enctype multipart/form-data."
             )
     elif kind == "text/plain":
         files.append(("pasted.txt", await request.body()))
     else:
-        return _error(415, "Send files as multipart/form-data, or numbers as text/plain.")
+        return error_answer(415, "Send files as multipart/form-data, or numbers as text/plain.")
     try:
         settled = await run_in_threadpool(_read, files, limit)
         name = await run_in_threadpool(shared.arrays.put, settled)
@@ -211,7 +217,7 @@ async def keep_arrays(request: Request, shared: Shared) -> Response:
         return JSONResponse({"error": str(error), "errors": {"arrays": str(error)}}, 422)
     except OSError as error:
         logger.warning("arrays cannot be kept in %s: %s", shared.settings.data_directory, error)
-        return _error(507, "The server cannot write to its data folder; its log says why.")
+        return error_answer(507, "The server cannot write to its data folder; its log says why.")
     fits = await run_in_threadpool(_fits, name, shared)
     return JSONResponse({"arrays": name, "shapes": settled.shapes, "notes": settled.notes, "fits": fits})
 
@@ -250,7 +256,7 @@ def look_at_arrays(name: str, shared: Shared) -> Response:
     """The shapes of kept arrays, or a plain word that they are gone."""
     found = shared.arrays.get(name)
     if found is None:
-        return _error(404, GONE)
+        return error_answer(404, GONE)
     return JSONResponse({"arrays": name, "shapes": Arrays(found).shapes, "fits": _fits(name, shared)})
 
 
@@ -259,7 +265,7 @@ def source(kernel: str, request: Request) -> Response:
     """A kernel's highlighted sources."""
     found = find_kernel(kernel)
     if found is None:
-        return _error(404, unknown_kernel(kernel))
+        return error_answer(404, unknown_kernel(kernel))
     body = json.dumps(sources(found.twin_source)).encode()
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     if etag in request.headers.get("if-none-match", ""):

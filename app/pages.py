@@ -65,21 +65,31 @@ async def explore(name: str, request: Request, shared: Shared) -> Response:
         return error_page(404, "There is no such kernel", unknown_kernel(name))
     query = dict(request.query_params)
     parsed = await run_in_threadpool(parameters.parse, kernel, query, shared.settings, shared.arrays.get)
-    form = fields(kernel, parsed)
-    labels = {field.name: field.label for field in form} | {"arrays": "your arrays"}
     return render(
         "explore.html",
         422 if parsed.errors else 200,
-        kernel=kernel,
-        current=kernel.name,
-        form=form,
-        arrays=_arrays(parsed),
-        kept={name: query[name] for name in KEPT if name in query},
-        bare=f"/explore/{kernel.name}",
-        errors=[(labels.get(name, name), sentence) for name, sentence in parsed.errors.items()],
-        embedded=_embedded(kernel, parsed, form),
+        **form_context("explore", kernel, query, parsed),
         modules=assets.modules("player/main.js"),
     )
+
+
+def form_context(
+    place: str, kernel: Kernel, query: dict[str, str], parsed: parameters.Parsed, kept: tuple[str, ...] = KEPT
+) -> dict[str, Any]:
+    """What a page with the parameter bar needs; it stands at /`place`/<kernel>, and hands on what the link holds of `kept`."""
+    form = fields(kernel, parsed)
+    labels = {field.name: field.label for field in form} | {"arrays": "your arrays"}
+    return {
+        "place": place,
+        "kernel": kernel,
+        "current": kernel.name,
+        "form": form,
+        "arrays": _arrays(parsed),
+        "kept": {name: query[name] for name in kept if name in query},
+        "bare": f"/{place}/{kernel.name}",
+        "errors": [(labels.get(name, name), sentence) for name, sentence in parsed.errors.items()],
+        "embedded": _embedded(kernel, parsed, form),
+    }
 
 
 def error_page(status: int, title: str, sentence: str) -> HTMLResponse:

@@ -17,7 +17,7 @@ from starlette.middleware import Middleware
 from starlette.responses import FileResponse, JSONResponse, Response
 
 from ..kernels.registry import KERNELS
-from . import api, assets, pages
+from . import api, assets, compare, comparepage, pages
 from .arrays import ArrayStore
 from .jobs import Jobs, RecordingStore
 from .middleware import HEADERS, BodyLimit, Compress, HostCheck, SecurityHeaders
@@ -34,6 +34,7 @@ def create_app(settings: Settings | None = None, host: str = "127.0.0.1") -> Fas
     """The app, listening as `host` (which its Host check then accepts). Settings default to the environment's."""
     settings = settings or Settings()
     jobs = Jobs(settings, RecordingStore(settings), api.fault)
+    comparisons = compare.comparison_jobs(settings)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -43,6 +44,7 @@ def create_app(settings: Settings | None = None, host: str = "127.0.0.1") -> Fas
         sys.setswitchinterval(SWITCH_SECONDS)
         threading.Thread(target=warm_up, name="flashstep-warm-up", daemon=True).start()
         yield
+        comparisons.close()
         jobs.close()
         sys.setswitchinterval(before)
 
@@ -64,9 +66,11 @@ def create_app(settings: Settings | None = None, host: str = "127.0.0.1") -> Fas
             Middleware(Compress, minimum_size=1024, compresslevel=5),
         ],
     )
-    app.state.services = api.Services(settings, ArrayStore(settings), jobs)
+    app.state.services = api.Services(settings, ArrayStore(settings), jobs, comparisons)
     app.include_router(api.router)
+    app.include_router(compare.router)
     app.include_router(pages.router, include_in_schema=False)
+    app.include_router(comparepage.router, include_in_schema=False)
     app.mount("/static", assets.StaticFiles(assets.STATIC), name="static")
     app.add_api_route("/favicon.ico", _favicon, include_in_schema=False)
     app.add_exception_handler(HTTPException, _refused)

@@ -45,6 +45,11 @@ class Settings(BaseSettings):
     queue: int = Field(default=8, ge=0, le=1000)
     patience_seconds: float = Field(default=1.0, ge=0, le=30)  # how long a POST waits for a small recording
 
+    # One comparison with the CUDA kernel: a step takes some 5 ms, a number 16 bytes in its result.
+    compare_steps: int = Field(default=8_000, ge=1)
+    compare_bytes: int = Field(default=8 * MEBIBYTE, ge=0)
+    comparisons_memory: int = Field(default=64 * MEBIBYTE, ge=0)
+
     # Recordings that are kept: they can be made again, so only room limits them.
     recordings_memory: int = Field(default=64 * MEBIBYTE, ge=0)
     recordings_disk: int = Field(default=512 * MEBIBYTE, ge=0)

@@ -15,8 +15,8 @@ const formError = document.getElementById("e-form");
 
 /** Changing one of these leaves the steps as they are, so the link's step and cell still stand. */
 const SAME_STEPS = new Set(["inputs", "seed", "scale", "values", "focus", "causal"]);
-const STEP_STATE = ["step", "cell"];
-const LINK_STATE = ["order", "theme"];
+const STEP_STATE = ["step", "slot", "cell"];
+const LINK_STATE = ["order", "theme", "engine", "fmad"];
 
 const inputs = () => [...form.querySelectorAll("input[name], select[name]")].filter((input) => !input.disabled);
 const field = (name) => form.elements.namedItem(name);

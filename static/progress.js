@@ -2,10 +2,10 @@
 
 /**
  * @param {HTMLElement} host is filled, and emptied again by remove()
- * @param {{onCancel: () => void}} options
+ * @param {{onCancel: () => void, say?: (progress: import("./record.js").Progress) => string}} options  say: the words for it
  * @returns {{update(progress: import("./record.js").Progress): void, remove(): void}}
  */
-export function progressView(host, { onCancel }) {
+export function progressView(host, { onCancel, say = sentence }) {
   const box = document.createElement("div");
   box.className = "progress";
   const bar = document.createElement("progress");
@@ -25,7 +25,7 @@ export function progressView(host, { onCancel }) {
     update(progress) {
       if (progress.state === "running" && progress.total) bar.value = progress.done / progress.total;
       else bar.removeAttribute("value");
-      const text = sentence(progress);
+      const text = say(progress);
       if (said.textContent !== text) said.textContent = text;
     },
     remove: () => box.remove(),
@@ -33,12 +33,12 @@ export function progressView(host, { onCancel }) {
 }
 
 /** @param {import("./record.js").Progress} progress */
-export function sentence({ state, done, total, secondsLeft }) {
+export function sentence({ state, done, total, secondsLeft }, doing = "Recording") {
   if (state === "waiting") return "The server is busy; asking again …";
   if (state === "queued") return "Waiting for its turn …";
   const percent = total ? Math.floor((100 * done) / total) : 0;
   const left = secondsLeft === null ? "" : ` · ${duration(secondsLeft)} left`;
-  return `Recording ${percent} %${left}`;
+  return `${doing} ${percent} %${left}`;
 }
 
 function duration(seconds) {

@@ -1,4 +1,4 @@
-// Asking the server for a recording: progress while it is made, cancelling, and its bytes.
+// Asking the server for a recording (or a comparison): progress while it is made, cancelling, and its bytes.
 
 /**
  * @typedef {{state: "queued"|"running"|"waiting", done: number, total: number, secondsLeft: number|null}} Progress
@@ -23,14 +23,15 @@ const BUSY_TRIES = 20;
 /**
  * Ask for a recording and wait until it is made.
  * @param {object} request {kernel, ...parameters}, the body of POST /api/recordings
- * @param {{onProgress?: (progress: Progress) => void, signal?: AbortSignal}} options
+ * @param {{onProgress?: (progress: Progress) => void, signal?: AbortSignal, path?: string}} options
+ *   path: where else such work is asked for, /api/comparisons
  * @returns {Promise<Info>} rejects with RecordingError, or with signal.reason when aborted
  */
-export async function ask(request, { onProgress = () => {}, signal } = {}) {
-  let info = await begin(request, onProgress, signal);
+export async function ask(request, { onProgress = () => {}, signal, path = "/api/recordings" } = {}) {
+  let info = await begin(path, request, onProgress, signal);
   if (info.state === "done") return info;
   const ticket = info.ticket ?? "";
-  const address = `/api/recordings/${info.id}?ticket=${encodeURIComponent(ticket)}`;
+  const address = `${path}/${info.id}?ticket=${encodeURIComponent(ticket)}`;
   const leave = () => fetch(address, { method: "DELETE", keepalive: true }).catch(() => {});
   addEventListener("pagehide", leave);
   try {
@@ -65,9 +66,9 @@ export async function record(request, options = {}) {
   return { id: info.id, buffer: await response.arrayBuffer(), info };
 }
 
-async function begin(request, onProgress, signal) {
+async function begin(path, request, onProgress, signal) {
   for (let tries = 1; ; tries++) {
-    const response = await fetch("/api/recordings", {
+    const response = await fetch(path, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(request),

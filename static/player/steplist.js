@@ -6,13 +6,16 @@ import { makeFloating } from "./floating.js";
 import { StepTree, search } from "./steptree.js";
 
 const TICK = "M8.2 15 3.6 10.4 5 9l3.2 3.2L15 5.4l1.4 1.4z";
+const CROSS = "M5.4 4 10 8.6 14.6 4 16 5.4 11.4 10l4.6 4.6-1.4 1.4-4.6-4.6L5.4 16 4 14.6 8.6 10 4 5.4z"; // drawn only where a page has its own marks
 const SLICE_MS = 8;
 
 /**
  * @param {HTMLElement} host
- * @param {{trace: any, goTo: (step: number) => void, floated: (floating: boolean) => void}} options
+ * @param {{trace: any, goTo: (step: number) => void, floated: (floating: boolean) => void,
+ *   mark?: ((row: import("./steptree.js").Row) => {name: string, text: string}|null)|null}} options
+ *   mark: a page's own mark on a row (its class is mark-name), instead of the tick on what is done
  */
-export function createStepList(host, { trace, goTo, floated }) {
+export function createStepList(host, { trace, goTo, floated, mark = null }) {
   const tree = new StepTree(trace);
   /** @type {import("./steptree.js").Row[]|null} the filter's rows, null while there is no filter */
   let found = null;
@@ -67,7 +70,7 @@ export function createStepList(host, { trace, goTo, floated }) {
   function makeRow() {
     const node = el("div", { class: "row", role: "treeitem", id: `row-${pool.length}` },
       el("span", { class: "twist", "aria-hidden": "true" }), el("span", { class: "row-text" }),
-      el("span", { class: "row-done" }, icon(TICK), el("span", { class: "visually-hidden", text: "done" })));
+      el("span", { class: "row-done" }, icon(TICK), ...(mark ? [icon(CROSS)] : []), el("span", { class: "visually-hidden", text: "done" })));
     pool.push(node);
     space.append(node);
     return node;
@@ -89,7 +92,9 @@ export function createStepList(host, { trace, goTo, floated }) {
       const row = all[i];
       const isStep = row.type === "step";
       const isCurrent = isStep ? row.first === currentStep : !row.open && row.first <= currentStep && currentStep <= row.last;
-      const done = isDone(row);
+      const own = mark ? mark(row) : null;
+      const done = mark ? own !== null : isDone(row);
+      if (mark) setText(node.children[2].lastElementChild, own ? own.text : "");
       if (node.hidden) node.hidden = false;
       if (node.rowIndex !== i) {
         node.rowIndex = i;
@@ -108,7 +113,7 @@ export function createStepList(host, { trace, goTo, floated }) {
       setAttribute(node, "aria-expanded", isStep ? null : String(row.open));
       setAttribute(node, "aria-current", isCurrent && isStep ? "step" : null);
       setAttribute(node, "aria-selected", String(isCurrent && isStep));
-      const look = `row ${row.type}${isCurrent ? " current" : ""}${done ? " done" : ""}${i === cursor ? " cursor" : ""}`;
+      const look = `row ${row.type}${isCurrent ? " current" : ""}${done ? " done" : ""}${own ? ` mark-${own.name}` : ""}${i === cursor ? " cursor" : ""}`;
       if (node.className !== look) node.className = look;
       if (i === cursor) active = node;
     }
@@ -262,6 +267,8 @@ export function createStepList(host, { trace, goTo, floated }) {
     },
     /** Scroll the page's list to what was drawn: last in a step, for it lays the page out. */
     settle: handOver,
+    /** Draw the rows again: their marks have changed. */
+    redraw: draw,
     dock: floating.dock,
   };
 }

@@ -1,0 +1,182 @@
+// The page's charts, drawn by Plotly (vendored, loaded here alone): ULP over steps, shares by slot and step, blocks over time.
+
+import { label, number } from "../player/words.js";
+import { atOnce, lanes, lessonBars, measuredBars } from "./schedule.js";
+
+const SOURCE = "/static/vendor/plotly-cartesian.min.js";
+const LINE_FROM = 1200; // so many steps make bars thinner than a pixel
+const MOST_LANES = 24;
+const CONFIG = { displayModeBar: false, responsive: true, doubleClick: "reset" };
+
+let loading = null;
+
+/** Plotly, fetched once. */
+export function plotly() {
+  loading ??= new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = SOURCE;
+    script.addEventListener("load", () => resolve(window.Plotly));
+    script.addEventListener("error", () => reject(new Error("The charts could not be loaded.")));
+    document.head.append(script);
+  });
+  return loading;
+}
+
+/** The theme's colours and type, for Plotly, which knows no CSS variables. */
+function theme() {
+  const style = getComputedStyle(document.documentElement);
+  const of = (name) => style.getPropertyValue(`--${name}`).trim();
+  return {
+    ink: of("ink"), quiet: of("ink-2"), line: of("line"), line2: of("line-2"), paper: of("bg"), raised: of("raised"), good: of("l"), wrong: of("wrong"), accent: of("accent"),
+    panel: of("panel"), launches: ["m", "o", "s", "q", "alpha"].map(of),
+    font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: of("ink-2") },
+  };
+}
+
+function layout(colours, more) {
+  return {
+    template: "none", paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: colours.font, showlegend: false,
+    margin: { l: 56, r: 12, t: 6, b: 36 }, hovermode: "closest", dragmode: false,
+    hoverlabel: { bgcolor: colours.raised, bordercolor: colours.line2, font: { ...colours.font, color: colours.ink }, align: "left" },
+    ...more,
+  };
+}
+
+const axis = (colours, more = {}) => ({
+  gridcolor: colours.line, zerolinecolor: colours.line2, linecolor: colours.line2, tickcolor: colours.line2, ticks: "outside", ticklen: 3, fixedrange: true,
+  automargin: true, ...more,
+});
+
+/** Two "#rrggbb" colours mixed. */
+function mixed(a, b, share) {
+  const at = (colour, n) => parseInt(colour.slice(1 + 2 * n, 3 + 2 * n), 16);
+  return `rgb(${[0, 1, 2].map((n) => Math.round(at(a, n) + (at(b, n) - at(a, n)) * share)).join(", ")})`;
+}
+
+const stepRange = (trace) => [-0.5, trace.stepCount - 0.5];
+
+/** The widest ULP difference after each step. */
+export function ulpChart(trace, comparison) {
+  const colours = theme();
+  const steps = [], ulps = [], fills = [], texts = [];
+  for (let t = 0; t < trace.stepCount; t += 1) {
+    if (Number.isNaN(comparison.maxUlp[t])) continue;
+    const entries = comparison.at(t);
+    const worst = entries.reduce((a, b) => (b.maxUlp > a.maxUlp ? b : a));
+    steps.push(t);
+    ulps.push(comparison.maxUlp[t]);
+    fills.push(entries.some((entry) => entry.first) ? colours.wrong : colours.accent);
+    texts.push(`step ${t}: ${label(trace, t)}<br>${number(worst.maxUlp, 1)} ULP in ${worst.slot}`);
+  }
+  const many = steps.length > LINE_FROM;
+  return {
+    data: [many
+      ? { type: "scatter", mode: "lines", x: steps, y: ulps, text: texts, hovertemplate: "%{text}<extra></extra>", line: { width: 1, shape: "hv", color: colours.accent } }
+      : { type: "bar", x: steps, y: ulps, text: texts, textposition: "none", hovertemplate: "%{text}<extra></extra>", marker: { color: fills, line: { width: 0 } }, width: 0.7 }],
+    layout: layout(colours, {
+      height: 168, bargap: 0,
+      xaxis: axis(colours, { range: stepRange(trace), showgrid: false, zeroline: false, title: { text: "step", standoff: 4 } }),
+      yaxis: axis(colours, { rangemode: "tozero", title: { text: "ULP", standoff: 6 } }),
+    }),
+  };
+}
+
+/** The share of what is allowed, slot by step. */
+export function shareChart(trace, comparison) {
+  const colours = theme();
+  const keys = [...new Set(comparison.entries.map((entry) => entry.key))];
+  const row = new Map(keys.map((key, n) => [key, n]));
+  const z = keys.map(() => new Array(trace.stepCount).fill(null));
+  const text = keys.map(() => new Array(trace.stepCount).fill(""));
+  for (const entry of comparison.entries) {
+    const share = Number.isFinite(entry.used) ? entry.used : 2;
+    z[row.get(entry.key)][entry.step] = share;
+    const used = Number.isFinite(entry.used) ? `${Math.ceil(100 * entry.used - 1e-9)} % of what is allowed` : "differs beyond any bound";
+    text[row.get(entry.key)][entry.step] = `step ${entry.step}: ${label(trace, entry.step)}<br>${entry.array ? `${entry.slot} at the end` : entry.slot}: ${used}<br>largest difference ${number(entry.maxAbs)}`;
+  }
+  // Most shares are small: the colours rise quickly at first, so that 5 % is seen beside 0.
+  const ramp = [[0, colours.panel], [0.02, mixed(colours.panel, colours.accent, 0.22)], [0.12, mixed(colours.panel, colours.accent, 0.48)],
+    [0.4, mixed(colours.panel, colours.accent, 0.75)], [1, colours.accent]];
+  const scale = comparison.verdict.ok ? ramp : [...ramp.map(([at, colour]) => [at / 2, colour]), [0.5, colours.wrong], [1, colours.wrong]];
+  return {
+    data: [{
+      type: "heatmap", x: Array.from({ length: trace.stepCount }, (_, t) => t), y: keys.map((key) => key.replace("@", " (end)")), z, text, hoverongaps: false,
+      hovertemplate: "%{text}<extra></extra>", zmin: 0, zmax: comparison.verdict.ok ? 1 : 2, colorscale: scale, xgap: trace.stepCount < 200 ? 1 : 0, ygap: 1,
+      colorbar: { thickness: 8, outlinewidth: 0, tickformat: ",.0%", tickvals: comparison.verdict.ok ? [0, 0.5, 1] : [0, 1], len: 1, tickfont: { size: 11 } },
+    }],
+    keys,
+    layout: layout(colours, {
+      height: Math.max(120, 24 * keys.length + 44),
+      xaxis: axis(colours, { range: stepRange(trace), showgrid: false, zeroline: false, title: { text: "step", standoff: 4 } }),
+      yaxis: axis(colours, { autorange: "reversed", showgrid: false, ticks: "" }),
+    }),
+  };
+}
+
+function ganttChart(trace, bars, { unit, digits }) {
+  const colours = theme();
+  const names = lanes(bars);
+  const launches = [...new Set(bars.map((bar) => bar.launch))];
+  const data = launches.map((launch, n) => {
+    const mine = bars.filter((bar) => bar.launch === launch);
+    const written = (bar) => (names.length <= MOST_LANES ? `block ${bar.block}` : "");
+    return {
+      type: "bar", orientation: "h", name: trace.launches[launch].title || trace.launches[launch].name,
+      y: mine.map((bar) => bar.lane), base: mine.map((bar) => bar.start), x: mine.map((bar) => bar.end - bar.start),
+      text: mine.map(written), textposition: "inside", insidetextanchor: "start", constraintext: "none", cliponaxis: true, textangle: 0,
+      insidetextfont: { color: colours.paper, size: 11 },
+      customdata: mine.map((bar) => [trace.launches[launch].title, bar.block, bar.lane, number(bar.start, digits), number(bar.end, digits)]),
+      hovertemplate: `%{customdata[0]}, block %{customdata[1]} on %{customdata[2]}<br>%{customdata[3]} – %{customdata[4]} ${unit}<extra></extra>`,
+      marker: { color: colours.launches[n % colours.launches.length], line: { width: 1, color: colours.paper } }, width: 0.72,
+    };
+  });
+  return {
+    data,
+    layout: layout(colours, {
+      barmode: "overlay", height: Math.min(420, Math.max(110, 24 * names.length + 52)),
+      showlegend: launches.length > 1, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 11 } },
+      margin: { l: 56, r: 12, t: launches.length > 1 ? 26 : 6, b: 36 },
+      xaxis: axis(colours, { title: { text: unit, standoff: 4 }, rangemode: "tozero", zeroline: false }),
+      yaxis: axis(colours, { type: "category", categoryorder: "array", categoryarray: names, autorange: "reversed", showgrid: false, ticks: "" }),
+    }),
+  };
+}
+
+/** When the blocks ran, by the device's own clock, and a sentence on it. */
+export function measuredChart(trace, comparison) {
+  const bars = measuredBars(comparison);
+  if (!bars.length) return { data: [], layout: {}, said: "No launch of this problem has blocks." };
+  const host = comparison.verdict.engine === "cpu";
+  const length = number(Math.max(...bars.map((bar) => bar.end)), 1);
+  const together = atOnce(bars);
+  const said = host
+    ? `On the host the blocks run one after another: ${bars.length} in ${length} µs. How they overlap can only be seen on a GPU.`
+    : `${count(bars.length, "block")} on ${count(lanes(bars).length, "SM")} in ${length} µs; at most ${together} ran at once. Probes are written meanwhile, so a plain run is faster.`;
+  return { ...ganttChart(trace, bars, { unit: "µs", digits: 2 }), said };
+}
+
+/** When the blocks run in the lesson: one step a tick. */
+export function lessonChart(trace, comparison) {
+  const sms = comparison.verdict.device.sms ?? 132;
+  const bars = lessonBars(trace, sms);
+  if (!bars.length) return { data: [], layout: {}, said: "No launch of this problem has blocks." };
+  const said = `The explorer's order “together”: every block takes one step a tick, on ${sms} SMs of one block each; at most ${atOnce(bars)} run at once.`;
+  return { ...ganttChart(trace, bars, { unit: "ticks", digits: 0 }), said };
+}
+
+const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
+
+/** Draw or draw again. @param {HTMLElement} host */
+export async function draw(host, chart) {
+  const Plotly = await plotly();
+  if (!chart.data.length) Plotly.purge(host);
+  else await Plotly.react(host, chart.data, chart.layout, CONFIG);
+}
+
+/** A line at the step on show. */
+export async function markStep(hosts, step) {
+  const Plotly = await plotly();
+  const colour = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
+  const shape = { type: "line", xref: "x", yref: "paper", x0: step, x1: step, y0: 0, y1: 1, line: { width: 1.5, color: colour, dash: "dot" } };
+  for (const host of hosts) if (host.data?.length) await Plotly.relayout(host, { shapes: [shape] });
+}
