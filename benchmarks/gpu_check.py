@@ -26,7 +26,7 @@ def main() -> None:
     repeats = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
     result: dict[str, Any] = {"device": gpu.device(), "agreement": {}, "repeats": {}}
     for kernel in KERNELS.values():
-        source = Source.read(kernel.source.with_name("kernel.cu"))
+        source = Source.read(kernel.cuda_source)
         for name, asked in problems(kernel).items():
             run = fs.record(kernel.name, values="all", **asked)
             plan = Plan(run.trace, source)

@@ -18,7 +18,7 @@ def main() -> None:
 
     count = 0
     for kernel in KERNELS.values():
-        source = Source.read(kernel.source.with_name("kernel.cu"))
+        source = Source.read(kernel.cuda_source)
         for asked in problems(kernel).values():
             plan = Plan(fs.record(kernel.name, values="all", **asked).trace, source)
             given = {info.name for info in plan.trace.meta.arrays if info.initial >= 0}
