@@ -56,10 +56,7 @@ def preset_defaults(kernel: Kernel, preset: str) -> dict[str, Any]:
 def make(kernel: Kernel, problem: Problem, tiling: Tiling) -> Inputs:
     """The arrays of a named input for this problem. Same problem, same arrays. Raises ParameterError."""
     p, preset = problem, problem.inputs
-    preset_defaults(kernel, preset)
     rng = np.random.default_rng(p.seed)
-    if preset == "hand" and (p.seqlen_k, p.head_dim, p.seqlen_q) != (5, 1, 1) and not kernel.matrix:
-        raise ParameterError("inputs", "The hand-sized inputs have one query, five keys and head dimension 1: leave the sizes as they are.")
     if kernel.matrix:
         return Inputs(x=_matrix(p, tiling, preset, rng))
 
@@ -97,8 +94,6 @@ def is_masked(kernel: Kernel, problem: Problem) -> bool:
 def _matrix(p: Problem, tiling: Tiling, preset: str, rng: np.random.Generator) -> Floats:
     x = rng.standard_normal((p.batch, p.heads, p.seqlen_q, p.seqlen_k), np.float32)
     if preset == "hand":
-        if p.seqlen_k != len(HAND_SCORES):
-            raise ParameterError("seqlen_k", "The hand-sized inputs have five columns: leave the sizes as they are.")
         x[...] = HAND_SCORES
     elif preset == "equal":
         x[...] = x[..., :1]
@@ -182,10 +177,23 @@ def build(kernel: Kernel, parameters: dict[str, Any]) -> tuple[Problem, Tiling]:
     tiling = Tiling(**{name: value for name, value in parameters.items() if name in TILING_FIELDS})
     if kernel.name == "flash-decoding" and problem.seqlen_q != 1:
         raise ParameterError("seqlen_q", "Flash decoding serves one new query at a time: seqlen_q should be 1.")
+    if problem.inputs != "arrays":
+        _check_preset(kernel, problem)
     if kernel.matrix and (problem.causal or problem.scale is not None):
         field = "causal" if problem.causal else "scale"
         raise ParameterError(field, f"{kernel.title} takes its matrix as it is: it has no use for {field}.")
     return problem, tiling
+
+
+def _check_preset(kernel: Kernel, problem: Problem) -> None:
+    """Named inputs suit the kernel, and the hand-sized ones keep their sizes. Raises ParameterError."""
+    preset_defaults(kernel, problem.inputs)
+    if problem.inputs != "hand":
+        return
+    fixed = {"seqlen_k": 5} if kernel.matrix else {"seqlen_q": 1, "seqlen_k": 5, "head_dim": 1}
+    for name, size in fixed.items():
+        if getattr(problem, name) != size:
+            raise ParameterError(name, f"The hand-sized inputs have {name} = {size}: leave it so, or choose other inputs.")
 
 
 def _four(name: str, array: ArrayLike) -> Floats:

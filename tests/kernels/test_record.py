@@ -139,7 +139,7 @@ def test_progress_is_told_and_can_cancel() -> None:
         ("flash-decoding", {"seqlen_q": 2}, "seqlen_q", "should be 1"),
         ("flash-decoding", {"splits": 0}, "splits", "from 1 to"),
         ("flash-attention-2", {"seqlen_k": 2**24, "block_cols": 1}, "block_cols", "take larger tiles"),
-        ("flash-attention-2", {"inputs": "hand", "seqlen_k": 6}, "inputs", "five keys"),
+        ("flash-attention-2", {"inputs": "hand", "seqlen_k": 6}, "seqlen_k", "have seqlen_k = 5"),
     ],
 )
 def test_refusals_name_the_field_and_what_would_be_right(kernel: str, asked: dict[str, Any], field: str, words: str) -> None:

@@ -1,0 +1,159 @@
+"""Bounds hold for right arithmetic at hostile inputs, and agreement is neither blind nor nervous."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import flashstep as fs
+from flashstep.trace.agreement import agree, compare_slot
+from flashstep.trace.bounds import Bounded, Exact, U
+
+ATTENTION = ("standard", "flash-attention-1", "flash-attention-2", "flash-decoding")
+Floats = NDArray[np.float32]
+
+
+def hostile(seed: int, n_q: int, n_k: int, d: int, logit: float, spread: float) -> tuple[Floats, Floats, Floats]:
+    """Queries and keys whose scores lie near `logit`, within `spread` of each other."""
+    rng = np.random.default_rng(seed)
+    size = np.sqrt(abs(logit) / np.sqrt(d))
+    q = size * (1 + spread / max(abs(logit), 1) * rng.standard_normal((n_q, d)))
+    k = np.sign(logit) * size * (1 + spread / max(abs(logit), 1) * rng.standard_normal((n_k, d)))
+    return q.astype(np.float32), k.astype(np.float32), rng.standard_normal((n_k, d)).astype(np.float32)
+
+
+@pytest.mark.parametrize("kernel", ATTENTION)
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    sizes=st.tuples(st.integers(1, 5), st.integers(1, 12), st.sampled_from([1, 2, 8, 64])),
+    logit=st.sampled_from([0.0, 1.0, 50.0, 2000.0, -2000.0]),
+    spread=st.sampled_from([1e-3, 1.0, 20.0]),
+    causal=st.booleans(),
+)
+def test_the_twin_lies_within_the_bound_at_every_step(
+    kernel: str, seed: int, sizes: tuple[int, int, int], logit: float, spread: float, causal: bool
+) -> None:
+    n_q, n_k, d = sizes
+    q, k, v = hostile(seed, 1 if kernel == "flash-decoding" else n_q, n_k, d, logit, spread)
+    trace = fs.record(kernel, q, k, v, causal=causal, block_rows=2, block_cols=3).trace
+    checked = 0
+    for t, written in Exact(trace).walk():
+        state = trace.state(t)
+        for name, bound in written.items():
+            got = state[name].reshape(bound.value.shape).astype(np.float64)
+            with np.errstate(invalid="ignore"):
+                near = np.abs(got - bound.value) <= bound.error
+            assert np.all(near | (got == bound.value)), (trace.steps[t].label, name)
+            checked += got.size
+    assert checked
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 2**32 - 1), d=st.sampled_from([2, 16, 64]), logit=st.sampled_from([1.0, 2000.0]))
+def test_another_order_of_summation_agrees(seed: int, d: int, logit: float) -> None:
+    """FlashAttention 2 written plainly, every sum in a random order, in float32: a right kernel of another's hand."""
+    q, k, v = hostile(seed, 4, 9, d, logit, 1.0)
+    run = fs.record("flash-attention-2", q, k, v, block_rows=4, block_cols=3)
+    rng = np.random.default_rng(seed)
+    m, total, out = np.full((4, 1), -np.inf, np.float32), np.zeros((4, 1), np.float32), np.zeros((4, d), np.float32)
+    seen: list[tuple[int, str, Floats]] = []
+    updates = [step.index for step in run.trace.steps if step.name == "update m, l, O"]
+    scale = np.float32(1 / np.sqrt(d))
+    for step, start in zip(updates, range(0, 9, 3), strict=True):
+        order, keys = rng.permutation(d), start + rng.permutation(3)
+        s = np.zeros((4, 3), np.float32)
+        for x in order:
+            s += q[:, [x]] * k[None, start : start + 3, x]
+        s *= scale
+        m_new = np.maximum(m, s.max(axis=1, keepdims=True))
+        alpha, p = np.exp(m - m_new), np.exp(s - m_new)
+        total, out = alpha * total, alpha * out
+        for key in keys:
+            total = total + p[:, [key - start]]
+            out = out + p[:, [key - start]] * v[key]
+        m = m_new
+        seen += [(step, "mi", m.copy()), (step, "li", total.copy()), (step, "Oi", out.copy())]
+    verdict = agree(run.trace, seen, {"O": (out / total)[None, None]}, engine="another's hand")
+    assert verdict.ok, str(verdict.first_divergence)
+    assert verdict.worst <= 1
+    wrong = [(step, slot, data * np.float32(1 + 1e-2) if slot == "li" else data) for step, slot, data in seen]
+    off = agree(run.trace, wrong, {}, engine="another's hand").first_divergence
+    if logit == 1.0:  # near 2,000 a percent of l is within what rounding of the scores allows
+        assert off is not None
+        assert (off.step, off.slot) == (updates[0], "li")
+
+
+def test_the_bound_of_a_score_is_the_textbooks() -> None:
+    trace = fs.record("flash-attention-2", seqlen_q=4, seqlen_k=4, head_dim=8).trace
+    state = trace.state(0)
+    q, k = (state[name][0, 0].astype(np.float64) for name in "QK")
+    scale = trace.meta.problem["scale"]
+    for t, written in Exact(trace).walk():
+        if trace.steps[t].name == "fill Sij":
+            closed = (8 + 2) * U * scale * (np.abs(q) @ np.abs(k).T)
+            # u |s| is charged for the multiplication by scale, which Σ|q||k| bounds from above
+            assert np.all(written["Sij"].error <= closed)
+            assert np.all(written["Sij"].error >= 0.8 * closed - 2 * U * np.abs(written["Sij"].value))
+
+
+def exactly(values: list[float], error: float = 0.0) -> tuple[Floats, Bounded]:
+    row = np.array([values], np.float32)
+    return row, Bounded(row.astype(np.float64), np.full(row.shape, error))
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "error", "ok"),
+    [
+        ([1.0], [1.0], 0.0, True),
+        ([1.0000001], [1.0], 0.0, False),
+        ([1.0000001], [1.0], 1e-6, True),
+        ([np.nan], [1.0], 1e9, False),  # fmaxf(nan, 0) is 0: a comparison that hides this passes anything
+        ([1.0], [np.nan], 1e9, False),
+        ([np.nan], [np.nan], 0.0, True),
+        ([np.inf], [1.0], 1e9, False),
+        ([-np.inf], [-np.inf], 0.0, True),
+        ([np.inf], [-np.inf], 1e9, False),
+        ([-1e30], [-np.inf], 1e9, False),  # a finite stand-in
+        ([0.0], [0.0], 0.0, True),  # a right zero
+        ([0.0], [0.75], 1e-6, False),
+    ],
+)
+def test_what_a_slot_may_hold(got: list[float], want: list[float], error: float, ok: bool) -> None:
+    wanted, exact = exactly(want, error)
+    verdict = compare_slot("Oi", np.array([got], np.float32), wanted, exact)
+    assert verdict.ok is ok
+    assert verdict.nonfinite == int(not ok and not (np.isfinite(got[0]) and np.isfinite(want[0])))
+    assert (verdict.used <= 1) is ok
+
+
+def test_differences_are_measured() -> None:
+    wanted, exact = exactly([1.0, 2.0, -4.0], 1e-6)
+    got = np.array([[1.0, np.nextafter(np.float32(2), np.float32(3)), -4.00001]], np.float32)
+    verdict = compare_slot("Oi", got, wanted, exact)
+    assert verdict.max_abs == pytest.approx(1.0e-5, rel=0.05)
+    assert verdict.max_ulp == pytest.approx(21, abs=1)
+    assert verdict.max_rel == pytest.approx(2.4e-6, rel=0.05)
+    assert verdict.first is not None
+    assert (verdict.first.row, verdict.first.col) == (0, 2)
+    assert verdict.used > 1
+
+
+def test_a_verdict_names_the_place_and_is_plain_json() -> None:
+    run = fs.record("flash-decoding")
+    step = next(s.index for s in run.trace.steps if s.name == "update m, l, O" and s.block == 1)
+    li = run.trace.state(step)["li"].reshape(1, 1)
+    bad = agree(run.trace, [(step, "li", li * np.float32(np.nan))], {}, engine="test")
+    place = "launch 1: one block a split, block 1 · split = 1, j = 0"
+    assert str(bad.first_divergence).startswith(f"first differs at step {step} ({place}")
+    assert "li, row 0, column 0: NaN against" in str(bad.first_divergence)
+    text = json.dumps(bad.to_json(), allow_nan=False)
+    told: dict[str, Any] = json.loads(text)
+    assert told["ok"] is False
+    assert told["steps"][0]["slots"][0]["first"]["got"] == "nan"
