@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import flashstep as fs
+from flashstep.kernels import reference
 from flashstep.trace.agreement import agree, compare_slot
 from flashstep.trace.bounds import Bounded, Exact, U
 
@@ -91,7 +92,9 @@ def test_another_order_of_summation_agrees(seed: int, d: int, logit: float) -> N
 
 
 @pytest.mark.parametrize("kernel", ATTENTION)
-@pytest.mark.parametrize("asked", [{}, {"causal": True, "seqlen_k": 11, "heads": 4, "kv_heads": 2}, {"inputs": "first-tile-masked"}])
+@pytest.mark.parametrize(
+    "asked", [{}, {"causal": True, "seqlen_k": 11, "heads": 4, "kv_heads": 2}, {"inputs": "first-tile-masked"}]
+)
 def test_exact_arithmetic_is_the_oracles(kernel: str, asked: dict[str, Any]) -> None:
     """The formulas followed in float64 end where the oracle, which shares no code with them, ends."""
     run = fs.record(kernel, **asked)
