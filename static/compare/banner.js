@@ -20,9 +20,10 @@ export function createBanner(host, { onGo, onRetry }) {
     },
     /** It could not be made. @param {string} sentence */
     failed(sentence, again = true) {
-      show("failed", el("p", { class: "said", role: "alert", text: sentence }),
-        again ? el("button", { class: "button", type: "button", text: "Try again", on: { click: onRetry } }) : null);
-      for (const child of [...host.childNodes]) if (child.nodeType === Node.TEXT_NODE) child.remove();
+      const retry = el("button", { class: "button", type: "button", text: "Try again", on: { click: onRetry } });
+      show("failed", el("span", { class: "sign-word", "aria-hidden": "true", text: "!" }),
+        el("div", { class: "verdict-text", role: "alert" }, el("p", { class: "said", text: "Not compared." }), el("p", { class: "reason", text: sentence })),
+        ...(again ? [retry] : []));
     },
     /** @param {any} verdict as the server says it */
     verdict(verdict) {

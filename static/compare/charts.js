@@ -144,14 +144,14 @@ function ganttChart(trace, bars, { unit, digits }) {
 
 /** When the blocks ran, by the device's own clock, and a sentence on it. */
 export function measuredChart(trace, comparison) {
-  const bars = measuredBars(comparison);
+  const { bars, pauses } = measuredBars(comparison);
   if (!bars.length) return { data: [], layout: {}, said: "No launch of this problem has blocks." };
   const host = comparison.verdict.engine === "cpu";
-  const length = number(Math.max(...bars.map((bar) => bar.end)), 1);
-  const together = atOnce(bars);
+  const length = number(Math.round(10 * Math.max(...bars.map((bar) => bar.end))) / 10, 1);
+  const left = pauses >= 0.1 ? ` The host's pauses between launches (${number(Math.round(pauses))} µs) are left out.` : "";
   const said = host
-    ? `On the host the blocks run one after another: ${bars.length} in ${length} µs. How they overlap can only be seen on a GPU.`
-    : `${count(bars.length, "block")} on ${count(lanes(bars).length, "SM")} in ${length} µs; at most ${together} ran at once. Probes are written meanwhile, so a plain run is faster.`;
+    ? `On the host, blocks run one after another: ${count(bars.length, "block")} in ${length} µs. How they overlap, only a GPU shows.`
+    : `${count(bars.length, "block")} on ${count(lanes(bars).length, "SM")} in ${length} µs, probes included; at most ${atOnce(bars)} ran at once.${left}`;
   return { ...ganttChart(trace, bars, { unit: "µs", digits: 2 }), said };
 }
 

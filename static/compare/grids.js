@@ -7,18 +7,21 @@ import { hueOf, intensity, special, TINT } from "../player/figure/palette.js";
 import { cellNumber, number } from "../player/words.js";
 import { element } from "./numbers.js";
 
-const MOST_COLS = 16, MOST_ROWS = 24;
-const PICTURE = { least: 1, most: 14, width: 300, height: 300 };
+const MOST_ROWS = 24;
+const CELL = 47, HEAD = 34, GAP = 32; // pixels: a number's cell, the row names, the room between two grids
+const LARGE = { cell: 18, side: 300 }; // a picture's largest cell and side
 const SIDES = [
   { name: "kernel", title: "CUDA kernel" },
   { name: "trace", title: "trace (NumPy twin)" },
   { name: "share", title: "share of what is allowed" },
 ];
 
-/** A share as people read it: "0", "<1 %", "34 %", "differs". */
-export function shareText({ share, ok }) {
+/** A share as people read it: "0", "<1 %", "34 %", "12×", ">9,999×". */
+export function shareText({ share }) {
   if (share === 0) return "0";
-  if (!ok) return Number.isFinite(share) ? `${number(Math.ceil(100 * share))} %` : "∞";
+  if (share === Infinity) return "∞";
+  if (share > 9999) return ">9,999×";
+  if (share >= 10) return `${Math.round(share).toLocaleString("en")}×`;
   return share < 0.005 ? "<1 %" : `${Math.ceil(100 * share - 1e-9)} %`;
 }
 
@@ -26,7 +29,7 @@ export function shareText({ share, ok }) {
 export function exact(x) {
   if (!Number.isFinite(x)) return number(x);
   if (Object.is(x, -0)) return "−0";
-  return String(Number(x.toPrecision(9))).replace("e-", "e−").replace(/^-/, "−");
+  return (Number.isInteger(x) && Math.abs(x) < 1e6 ? String(x) : x.toPrecision(9)).replace("e-", "e−").replace(/^-/, "−");
 }
 
 /**
@@ -43,7 +46,9 @@ export function createGrids(host, { onSelect, onHover }) {
     const figure = el("figure", { class: `grid grid-${name}` }, el("figcaption", { text: title }), body);
     return { name, title, figure, body };
   });
-  host.append(...parts.map((part) => part.figure));
+  // Pictures are painted in the stepping figure's colours, which are variables of its class.
+  const palette = el("div", { class: "figure palette", "aria-hidden": "true" });
+  host.append(...parts.map((part) => part.figure), palette);
 
   const scaleOf = () => {
     let top = 0;
@@ -51,8 +56,17 @@ export function createGrids(host, { onSelect, onHover }) {
     return top;
   };
 
+  /** Numbers where all three grids stand beside each other with them (on a phone: where one fits); else pictures. */
+  function fits() {
+    const room = host.parentElement.clientWidth;
+    const one = entry.cols * CELL + HEAD;
+    return entry.rows <= MOST_ROWS && (room < 640 ? one <= room : 3 * one + 2 * GAP <= room);
+  }
+  let drawnFor = 0;
+
   function draw() {
-    const small = entry.cols <= MOST_COLS && entry.rows <= MOST_ROWS;
+    const small = fits();
+    drawnFor = host.parentElement.clientWidth;
     host.classList.toggle("pictures", !small);
     const scale = scaleOf();
     for (const part of parts) part.body.replaceChildren(small ? table(part, scale) : picture(part, scale));
@@ -84,10 +98,13 @@ export function createGrids(host, { onSelect, onHover }) {
   /* ------------------------------------------------------------ pictures */
 
   function picture(part, scale) {
-    const size = Math.max(PICTURE.least, Math.min(PICTURE.most, Math.floor(Math.min(PICTURE.width / entry.cols, PICTURE.height / entry.rows))));
-    const w = Math.min(PICTURE.width, size * entry.cols), h = Math.min(PICTURE.height, size * entry.rows);
+    const room = host.parentElement.clientWidth;
+    const side = Math.min(LARGE.side, room < 640 ? room : Math.floor((room - 300 - 3 * GAP) / 3));
+    const size = Math.min(LARGE.cell, side / Math.max(entry.cols, entry.rows));
+    // A long thin slot keeps at least a strip's width.
+    const w = Math.max(Math.round(size * entry.cols), Math.min(8, side)), h = Math.max(Math.round(size * entry.rows), Math.min(8, side));
     const hue = hueOf(entry.slot);
-    const colours = readColours(host, [hue, "warn", "mark"]);
+    const colours = readColours(palette, [hue, "warn", "mark"]);
     let values = part.name === "kernel" ? entry.got : entry.want;
     let worst = "mark";
     if (part.name === "share") {
@@ -138,6 +155,10 @@ export function createGrids(host, { onSelect, onHover }) {
       });
     }
   }
+
+  new ResizeObserver(() => {
+    if (entry && Math.abs(host.parentElement.clientWidth - drawnFor) > 16) draw();
+  }).observe(host.parentElement);
 
   const cellOf = (event) => {
     const node = /** @type {HTMLElement|null} */ (/** @type {Element} */ (event.target).closest(".cell"));
@@ -204,6 +225,7 @@ export function createReadout(host) {
   host.append(title, list, hint);
   return {
     show(entry, cell, place) {
+      host.hidden = !entry;
       list.hidden = !entry || !cell;
       hint.hidden = !entry || Boolean(cell);
       title.hidden = !entry || !cell;

@@ -93,8 +93,10 @@ async function compare() {
   } catch (error) {
     if (mine !== stop) return;
     if (mine.signal.aborted) banner.failed("The comparison was cancelled; nothing was kept.");
-    else if (error instanceof RecordingError) banner.failed(error.message, !("engine" in error.fields));
+    else if (error instanceof RecordingError) banner.failed(error.message, !Object.keys(error.fields).length);
     else banner.failed(error instanceof TypeError ? "The server does not answer. Is flashstep still running?" : error.message);
+    // What was captured stands ready to be chosen.
+    if (engine === "recorded") /** @type {HTMLDetailsElement} */ (document.querySelector(".captures")).open = true;
     return;
   }
   if (mine !== stop) return;
@@ -283,7 +285,7 @@ function showEngine(now) {
   for (const one of picker) one.checked = one.value === now.engine;
   if (fused) {
     fused.checked = now.fmad;
-    fused.closest("label").hidden = now.engine !== "gpu";
+    fused.closest("label").hidden = now.engine !== "gpu" || fused.disabled;
   }
 }
 state.subscribe(showEngine);

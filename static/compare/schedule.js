@@ -5,14 +5,26 @@ import { together } from "../player/order.js";
 /** @typedef {{launch: number, block: number, lane: string, start: number, end: number}} Bar */
 
 /**
- * The blocks as they ran, in microseconds after the first start; a lane is an SM.
+ * The blocks as they ran, in microseconds; a lane is an SM. Launches stand end to end: the host's pauses between them,
+ * many times their length for small problems, are left out and summed in `pauses`.
  * @param {import("./numbers.js").Comparison} comparison
- * @returns {Bar[]}
+ * @returns {{bars: Bar[], pauses: number}}
  */
 export function measuredBars(comparison) {
   const host = comparison.verdict.engine === "cpu";
-  return comparison.launches.flatMap(({ launch, blocks }) => blocks.map(({ start, end, sm }, block) => (
-    { launch, block, lane: host ? "host" : `SM ${sm}`, start: start / 1000, end: end / 1000 })));
+  /** @type {Bar[]} */
+  const bars = [];
+  let pauses = 0, ended = 0; // ended: nanoseconds on the device's clock
+  for (const { launch, blocks } of comparison.launches) {
+    if (!blocks.length) continue;
+    const begun = Math.min(...blocks.map((block) => block.start));
+    pauses += Math.max(0, begun - ended);
+    for (const [block, { start, end, sm }] of blocks.entries()) {
+      bars.push({ launch, block, lane: host ? "host" : `SM ${sm}`, start: (start - pauses) / 1000, end: (end - pauses) / 1000 });
+    }
+    ended = Math.max(ended, ...blocks.map((block) => block.end));
+  }
+  return { bars, pauses: pauses / 1000 };
 }
 
 /**

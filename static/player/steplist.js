@@ -54,8 +54,11 @@ export function createStepList(host, { trace, goTo, floated, mark = null }) {
     handed = true;
     list.scrollTop = scrolled;
   }
-  /** @type {HTMLElement[]} */
-  const pool = [];
+  /** @type {Map<import("./steptree.js").Row, HTMLElement>} a row keeps its element while it is in sight */
+  const live = new Map();
+  /** @type {Set<HTMLElement>} elements of rows that left the sight */
+  const spare = new Set();
+  let made = 0;
 
   function isDone(row) {
     if (!now || row.launch < 0) return row.launch < 0 && currentStep > 0;
@@ -68,12 +71,9 @@ export function createStepList(host, { trace, goTo, floated, mark = null }) {
   }
 
   function makeRow() {
-    const node = el("div", { class: "row", role: "treeitem", id: `row-${pool.length}` },
+    return el("div", { class: "row", role: "treeitem", id: `row-${made++}` },
       el("span", { class: "twist", "aria-hidden": "true" }), el("span", { class: "row-text" }),
       el("span", { class: "row-done" }, icon(TICK), ...(mark ? [icon(CROSS)] : []), el("span", { class: "visually-hidden", text: "done" })));
-    pool.push(node);
-    space.append(node);
-    return node;
   }
 
   function draw() {
@@ -81,21 +81,30 @@ export function createStepList(host, { trace, goTo, floated, mark = null }) {
     setHeight(all.length * rowHeight);
     const first = Math.max(0, Math.floor(scrolled / rowHeight) - 2);
     const last = Math.min(all.length - 1, Math.ceil((scrolled + height) / rowHeight) + 2);
+    const sight = new Set(all.slice(first, last + 1));
+    for (const [row, node] of live) {
+      if (sight.has(row)) continue;
+      live.delete(row);
+      spare.add(node);
+    }
     let active = null;
-    for (let slot = 0; slot <= last - first || slot < pool.length; slot += 1) {
-      const node = pool[slot] ?? makeRow();
-      const i = first + slot;
-      if (i > last) {
-        if (!node.hidden) node.hidden = true;
-        continue;
-      }
+    let next = space.firstChild;
+    for (let i = first; i <= last; i += 1) {
       const row = all[i];
+      let node = live.get(row);
+      if (!node) {
+        // An element that stands where the row belongs serves it best: nothing moves in the page.
+        node = spare.has(next) ? next : spare.values().next().value ?? makeRow();
+        spare.delete(node);
+        live.set(row, node);
+      } else while (spare.has(next)) next = next.nextSibling; // passed by: moving it beats moving all that stay
+      if (node === next) next = next.nextSibling; // kept in reading order
+      else space.insertBefore(node, next);
       const isStep = row.type === "step";
       const isCurrent = isStep ? row.first === currentStep : !row.open && row.first <= currentStep && currentStep <= row.last;
       const own = mark ? mark(row) : null;
       const done = mark ? own !== null : isDone(row);
       if (mark) setText(node.children[2].lastElementChild, own ? own.text : "");
-      if (node.hidden) node.hidden = false;
       if (node.rowIndex !== i) {
         node.rowIndex = i;
         node.style.transform = `translateY(${i * rowHeight}px)`;
@@ -117,6 +126,7 @@ export function createStepList(host, { trace, goTo, floated, mark = null }) {
       if (node.className !== look) node.className = look;
       if (i === cursor) active = node;
     }
+    for (const node of spare) if (node.parentNode) node.remove();
     setAttribute(list, "aria-activedescendant", active ? active.id : null);
   }
 
@@ -243,6 +253,7 @@ export function createStepList(host, { trace, goTo, floated, mark = null }) {
   });
   new ResizeObserver(() => {
     height = list.clientHeight || 400;
+    scrollTo(scrolled); // a taller list may not scroll as far as it did
     redraw(cursor);
   }).observe(list);
   const floating = makeFloating(host, grip, dock, (is) => {
