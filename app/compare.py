@@ -93,7 +93,7 @@ async def begin(request: Request, shared: Shared) -> Response:
     if kernel is None:
         return refused({"kernel": unknown_kernel(sent.get("kernel"))}, sent)
     engine, fmad = sent.get("engine"), sent.get("fmad")
-    if engine not in verdicts.ENGINES:
+    if not isinstance(engine, str) or engine not in verdicts.ENGINES:
         return refused({"engine": f"There is no such engine; choose one of {', '.join(verdicts.ENGINES)}."}, sent)
     if fmad not in (*TRUE, *FALSE):
         return refused({"fmad": "fmad should be true or false."}, sent)
@@ -103,12 +103,12 @@ async def begin(request: Request, shared: Shared) -> Response:
         errors |= await run_in_threadpool(too_large, kernel, parsed.request, parsed.sizes, shared.settings)
     if errors or parsed.request is None or parsed.sizes is None:
         return refused(errors, sent)
-    missing = (await run_in_threadpool(every_engine))[str(engine)]
+    missing = (await run_in_threadpool(every_engine))[engine]
     if missing is not None:
         return refused({"engine": missing}, sent)
     asked, fused = parsed.request, fmad in TRUE or engine != "gpu"
-    work = partial(make, asked, str(engine), fused)
-    name = name_of(kernel, asked, str(engine), fused)
+    work = partial(make, asked, engine, fused)
+    name = name_of(kernel, asked, engine, fused)
     try:
         job, ticket = shared.comparisons.ask(name, parsed.sizes.steps, work)
     except QueueFull:

@@ -21,7 +21,7 @@ def percent(share: float) -> str:
     """A share, rounded up so that "at most" stays true: 0.341 is "35 %"; "∞" where nothing was allowed."""
     if not math.isfinite(share):
         return "∞"
-    return f"{math.ceil(round(100 * share, 6)):,} %"
+    return f"{math.ceil(100 * share - 1e-9):,} %"  # 100 · 0.34 is a little above 34
 
 
 def sentence(agreement: Agreement) -> str:
