@@ -100,3 +100,14 @@ ensure_environment() { # run | dev: nothing to do when it stands and is of today
   printf '%s\n' "$wanted" >"$VENV/.flashstep-$kind"
   say "Set up in $((SECONDS - before)) s"
 }
+
+ensure_compiler() { # for the tests of the host engine, which leave themselves out where there is none
+  local name
+  for name in ${CXX:+"$CXX"} g++ clang++ c++; do command -v "$name" >/dev/null 2>&1 && return; done
+  if is_root_on_debian; then
+    say 'No C++ compiler found: installing g++, with which the host engine runs the CUDA kernels'
+    apt_install g++ || say "that failed: $(tail -n 1 "$SETUP_LOG")"
+  else
+    say 'No C++ compiler found: the tests of the host engine are left out (install g++ or clang++ to run them)'
+  fi
+}
