@@ -259,9 +259,12 @@ def _short(value: object) -> str:
 
 @cache
 def code_hash() -> str:
-    """The hash of the code that makes recordings: a recording kept by an older version is never taken for its own."""
+    """The hash of the code that makes recordings: a recording kept by an older version is never taken for its own.
+
+    The CUDA sources too: a trace holds their text, and the lines of its steps in them.
+    """
     digest = hashlib.sha256()
     for folder in ("trace", "kernels"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
+        for path in sorted([*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("*.cu")]):
             digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()

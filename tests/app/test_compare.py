@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import re
 import struct
@@ -300,6 +301,18 @@ def test_the_measurements_are_those_of_the_newest_check() -> None:
     newest = max((ROOT / "benchmarks" / "results").glob("gpu-check-*.json"))
     wanted = measured.taken(json.loads(newest.read_text("utf-8")), f"benchmarks/results/{newest.name}")
     assert measured.measured() == wanted, "run python -m flashstep.app.measured on the newest results"
+
+
+def test_the_chart_library_is_the_one_in_the_manifest() -> None:
+    vendor = ROOT / "static" / "vendor"
+    listed = json.loads((vendor / "manifest.json").read_text("utf-8"))
+    for entry in listed:
+        content = (vendor / entry["file"]).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == entry["sha256"]
+        assert (vendor / entry["licence_file"]).is_file()
+        assert b"new Function" not in content
+    named = {entry["file"] for entry in listed} | {entry["licence_file"] for entry in listed} | {"manifest.json"}
+    assert {path.name for path in vendor.iterdir()} == named
 
 
 # The command line
