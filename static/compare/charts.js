@@ -5,7 +5,9 @@ import { atOnce, lanes, lessonBars, measuredBars } from "./schedule.js";
 
 const SOURCE = "/static/vendor/plotly-cartesian.min.js";
 const LINE_FROM = 1200; // so many steps make bars thinner than a pixel
-const MOST_LANES = 24;
+const LOG_FROM = 500; // ULP
+const MOST_LANES = 24, MOST_NAMED = 6; // blocks of a lane that are named in their bars
+const MILLISECONDS_FROM = 10_000; // microseconds
 const CONFIG = { displayModeBar: false, responsive: true, doubleClick: "reset" };
 
 let loading = null;
@@ -69,6 +71,10 @@ export function ulpChart(trace, comparison) {
     texts.push(`step ${t}: ${label(trace, t)}<br>${number(worst.maxUlp, 1)} ULP in ${worst.slot}`);
   }
   const many = steps.length > LINE_FROM;
+  // One cancellation near zero may be worth thousands of ULP, beside which all others would vanish.
+  const most = Math.max(1, ...ulps);
+  const scale = most > LOG_FROM ? { type: "log", range: [Math.log10(0.5), Math.log10(1.3 * most)], dtick: 1, title: { text: "ULP (log)", standoff: 6 } }
+    : { rangemode: "tozero", title: { text: "ULP", standoff: 6 } };
   return {
     data: [many
       ? { type: "scatter", mode: "lines", x: steps, y: ulps, text: texts, hovertemplate: "%{text}<extra></extra>", line: { width: 1, shape: "hv", color: colours.accent } }
@@ -76,7 +82,7 @@ export function ulpChart(trace, comparison) {
     layout: layout(colours, {
       height: 168, bargap: 0,
       xaxis: axis(colours, { range: stepRange(trace), showgrid: false, zeroline: false, title: { text: "step", standoff: 4 } }),
-      yaxis: axis(colours, { rangemode: "tozero", title: { text: "ULP", standoff: 6 } }),
+      yaxis: axis(colours, scale),
     }),
   };
 }
@@ -119,11 +125,11 @@ function ganttChart(trace, bars, { unit, digits }) {
   const launches = [...new Set(bars.map((bar) => bar.launch))];
   const data = launches.map((launch, n) => {
     const mine = bars.filter((bar) => bar.launch === launch);
-    const written = (bar) => (names.length <= MOST_LANES ? `block ${bar.block}` : "");
+    const named = names.length <= MOST_LANES && bars.length <= MOST_NAMED * names.length;
     return {
       type: "bar", orientation: "h", name: trace.launches[launch].title || trace.launches[launch].name,
       y: mine.map((bar) => bar.lane), base: mine.map((bar) => bar.start), x: mine.map((bar) => bar.end - bar.start),
-      text: mine.map(written), textposition: "inside", insidetextanchor: "start", constraintext: "none", cliponaxis: true, textangle: 0,
+      text: mine.map((bar) => (named ? `block ${bar.block}` : "")), textposition: "inside", insidetextanchor: "start", constraintext: "none", cliponaxis: true, textangle: 0,
       insidetextfont: { color: colours.paper, size: 11 },
       customdata: mine.map((bar) => [trace.launches[launch].title, bar.block, bar.lane, number(bar.start, digits), number(bar.end, digits)]),
       hovertemplate: `%{customdata[0]}, block %{customdata[1]} on %{customdata[2]}<br>%{customdata[3]} – %{customdata[4]} ${unit}<extra></extra>`,
@@ -147,12 +153,21 @@ export function measuredChart(trace, comparison) {
   const { bars, pauses } = measuredBars(comparison);
   if (!bars.length) return { data: [], layout: {}, said: "No launch of this problem has blocks." };
   const host = comparison.verdict.engine === "cpu";
-  const length = number(Math.round(10 * Math.max(...bars.map((bar) => bar.end))) / 10, 1);
-  const left = pauses >= 0.1 ? ` The host's pauses between launches (${number(Math.round(pauses))} µs) are left out.` : "";
+  const length = Math.max(...bars.map((bar) => bar.end));
+  const left = pauses >= 0.1 ? ` The host's pauses between launches (${duration(pauses)}) are left out.` : "";
   const said = host
-    ? `On the host, blocks run one after another: ${count(bars.length, "block")} in ${length} µs. How they overlap, only a GPU shows.`
-    : `${count(bars.length, "block")} on ${count(lanes(bars).length, "SM")} in ${length} µs, probes included; at most ${atOnce(bars)} ran at once.${left}`;
-  return { ...ganttChart(trace, bars, { unit: "µs", digits: 2 }), said };
+    ? `On the host, blocks run one after another: ${count(bars.length, "block")} in ${duration(length)}. How they overlap, only a GPU shows.`
+    : `${count(bars.length, "block")} on ${count(lanes(bars).length, "SM")} in ${duration(length)}, probes included; at most ${atOnce(bars)} ran at once.${left}`;
+  const long = length >= MILLISECONDS_FROM;
+  const shown = long ? bars.map((bar) => ({ ...bar, start: bar.start / 1000, end: bar.end / 1000 })) : bars;
+  return { ...ganttChart(trace, shown, { unit: long ? "ms" : "µs", digits: 2 }), said };
+}
+
+/** Microseconds as people read them: "8.2 µs", "322 ms". */
+function duration(microseconds) {
+  const long = microseconds >= MILLISECONDS_FROM;
+  const x = long ? microseconds / 1000 : microseconds;
+  return `${x < 100 ? number(Math.round(10 * x) / 10, 1) : Math.round(x).toLocaleString("en")} ${long ? "ms" : "µs"}`;
 }
 
 /** When the blocks run in the lesson: one step a tick. */

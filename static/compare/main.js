@@ -181,7 +181,7 @@ function open() {
     slots.replaceChildren(...there.map((entry) => {
       const share = entry.first ? "differs" : entry.used === 0 ? "equal" : `${Math.ceil(100 * entry.used - 1e-9)} %`;
       const on = entry === chosen;
-      return el("button", { class: `slot-tab${entry.first ? " wrong" : ""}`, type: "button", role: "tab", "aria-selected": String(on), tabindex: on ? "0" : "-1",
+      return el("button", { class: `slot-tab${entry.first ? " wrong" : ""}`, type: "button", role: "tab", "aria-controls": "grids", "aria-selected": String(on), tabindex: on ? "0" : "-1",
         title: `largest difference ${entry.maxAbs === 0 ? "0" : entry.maxAbs.toPrecision(4)}, ${entry.maxUlp.toLocaleString("en", { maximumFractionDigits: 1 })} ULP`,
         on: { click: () => state.set({ slot: entry.key, cell: null }) } },
       el("b", { text: entry.array ? `${entry.slot} (end)` : entry.slot }), el("span", { text: share }));

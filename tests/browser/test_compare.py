@@ -285,7 +285,7 @@ def test_a_problem_that_was_not_captured_offers_those_that_were(page: Page, site
 
 def test_a_comparison_can_be_cancelled_and_asked_again(page: Page, site: str) -> None:
     held: list[Route] = []
-    page.route("**/api/comparisons", lambda route: held.append(route))  # noqa: PLW0108 - Playwright wants a function of its own
+    page.route("**/api/comparisons", lambda route: held.append(route))
     page.goto(site + FA2)
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator(".verdict.failed")).to_contain_text("was cancelled")
@@ -298,7 +298,8 @@ def test_a_comparison_can_be_cancelled_and_asked_again(page: Page, site: str) ->
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_nothing_is_wider_than_the_window(page: Page, site: str, width: int, height: int, theme: str) -> None:
     page.set_viewport_size({"width": width, "height": height})
-    opened(page, f"{site}/compare/flash-attention-2?engine=recorded&seqlen_q=40&seqlen_k=70&head_dim=16&block_rows=16&block_cols=16&theme={theme}")
+    wide = "seqlen_q=40&seqlen_k=70&head_dim=16&block_rows=16&block_cols=16"
+    opened(page, f"{site}{FA2}&{wide}&theme={theme}")
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     expect(page.locator(".picture canvas")).to_have_count(3)
 
