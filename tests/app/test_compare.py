@@ -122,6 +122,18 @@ def test_the_cpu_engine_compiles_and_agrees(client: TestClient) -> None:
     assert again["id"] == told["id"]
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(fs.engines()["gpu"] is not None, reason="no CUDA device here")
+@pytest.mark.parametrize("fmad", [True, False])
+def test_the_gpu_engine_agrees_with_and_without_fused_multiply_adds(client: TestClient, fmad: bool) -> None:
+    told = ask(client, kernel="flash-attention-2", engine="gpu", fmad=fmad, seqlen_k=11, head_dim=5)
+    verdict = strict(client.get(told["result"]).text)
+    assert verdict["ok"]
+    assert verdict["fmad"] is fmad
+    assert verdict["device"]["sms"] > 0
+    assert len(verdict["launches"]) == 1
+
+
 def test_a_kernel_that_differs_says_where(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong(monkeypatch)
     told = ask(client, kernel="flash-attention-2", engine="recorded")
