@@ -64,7 +64,7 @@ export function createExplainer(host, { trace, replay, select, goTo, hop, mark }
   return {
     /** @param {{launch: number, block: number, step: number}} at */
     show(order, position, at, cell) {
-      clear.hidden = cell === null;
+      if (clear.hidden !== (cell === null)) clear.hidden = cell === null;
       picker.show(at.launch, cell);
       const key = cell === null ? "" : `${order.name} ${position} ${at.block} ${cell}`;
       if (key === shown && body.firstChild) return;

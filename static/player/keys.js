@@ -26,7 +26,7 @@ export function actionOf(event) {
   const target = event.target instanceof Element ? event.target : document.body;
   const slides = target.matches("input[type='range']"); // moves by itself on every key but these
   if (slides && ![" ", "?", "Escape"].includes(event.key)) return null;
-  if ((target.closest(TYPING) && !slides) || document.querySelector("dialog[open]")) return null;
+  if ((target.closest(TYPING) && !slides) || dialogOpen()) return null;
   switch (event.key) {
     case "ArrowRight": return event.shiftKey ? "nextTile" : "next";
     case "ArrowLeft": return event.shiftKey ? "previousTile" : "previous";
@@ -39,6 +39,12 @@ export function actionOf(event) {
     case "?": return "help";
     default: return null;
   }
+}
+
+/** Is a dialog open? They all stand directly in the body or in #player: to search the whole page costs each step. */
+function dialogOpen() {
+  const open = (node) => node instanceof HTMLDialogElement && node.open;
+  return [...document.body.children, ...(document.getElementById("player")?.children ?? [])].some(open);
 }
 
 /**

@@ -235,7 +235,8 @@ def test_everything_is_in_the_link(player: Player, context: BrowserContext) -> N
     player.open(FA2 + "?seqlen_q=12&seqlen_k=12&head_dim=4&block_rows=4&block_cols=4&step=2")
     player.page.get_by_role("button", name="together", exact=True).click()
     player.press("ArrowRight", "ArrowRight", "ArrowRight")
-    player.page.locator(".carries-host [data-cell='li.1.0']").evaluate("node => node.click()")
+    player.page.get_by_role("tab", name="Carries").click()
+    player.page.locator(".carries-host [data-cell='li.1.0']").click()
     player.address(order="together", cell="li.1.0")
     player.page.evaluate("dispatchEvent(new Event('pagehide'))")
     link = player.page.url

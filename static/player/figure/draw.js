@@ -104,30 +104,29 @@ export class Renderer {
   }
 
   items(layer, nodes, items) {
-    const seen = new Set();
-    let next = layer.firstChild;
+    // What is no longer asked for serves, first come first served, what is new and of its kind: then nothing moves.
+    const wanted = new Map(items.map((item) => [item.key, item.kind]));
+    const spare = {};
+    for (const [key, entry] of nodes) {
+      if (wanted.get(key) === entry.kind) continue;
+      nodes.delete(key);
+      (spare[entry.kind] ??= []).push(entry);
+    }
     for (const item of items) {
-      seen.add(item.key);
       let entry = nodes.get(item.key);
-      if (entry && entry.kind !== item.kind) {
-        if (next === entry.node) next = next.nextSibling;
-        entry.node.remove();
-        entry = null;
-      }
       if (!entry) {
-        entry = { kind: item.kind, node: this.make(item) };
+        entry = spare[item.kind]?.shift() ?? { kind: item.kind, node: this.make(item) };
         entry.node.dataset.key = item.key;
         nodes.set(item.key, entry);
       }
       this.update(entry, item);
-      if (entry.node === next) next = next.nextSibling;
-      else layer.insertBefore(entry.node, next);
     }
-    if (seen.size === nodes.size) return;
-    for (const [key, entry] of nodes) {
-      if (seen.has(key)) continue;
-      entry.node.remove();
-      nodes.delete(key);
+    for (const entry of Object.values(spare).flat()) entry.node.remove();
+    let next = layer.firstChild;
+    for (const { key } of items) {
+      const { node } = nodes.get(key);
+      if (node === next) next = next.nextSibling;
+      else layer.insertBefore(node, next);
     }
   }
 

@@ -22,7 +22,7 @@ import { Motion, MOVE } from './motion.js';
 import { cellBox, cellWords, makeScene, SceneMemory } from './scene.js';
 
 const SPOKEN = 'Figure of the running step. Arrow keys move among cells, brackets go to the next slot or array, comma and full stop to another head, Enter selects, Escape leaves.';
-const calm = () => globalThis.matchMedia?.('(prefers-reduced-motion: reduce)').matches ?? false;
+const reduced = globalThis.matchMedia?.('(prefers-reduced-motion: reduce)');
 let count = 0;
 
 /** @returns the figure of one trace in one host; see the top of this file. */
@@ -295,7 +295,7 @@ export function createFigure(host, { trace, replay }) {
       shown = { order, position, cell, focus };
       draw();
       const forward = previousPosition === null || position > previousPosition;
-      if (animate && forward && !calm()) motion.start(scene, MOVE / (speed || 1));
+      if (animate && forward && !reduced?.matches) motion.start(scene, MOVE / (speed || 1));
     },
     mark(cells) {
       marks = cells ?? [];

@@ -29,14 +29,20 @@ export function createCarries(host, { trace, replay, select }) {
   });
 
   let built = "";
-  /** @type {{slot: any, row: number, col: number, td: HTMLElement, old: HTMLElement, now: HTMLElement}[]} */
+  /** @type {{slot: any, name: string, row: number, col: number, td: HTMLElement, old: HTMLElement, now: HTMLElement}[]} */
   let cells = [];
+  /** @type {Map<number, string>} what each slot's cells show: the events that wrote it */
+  const drawn = new Map();
+  /** @type {HTMLElement|null} */
+  let selected = null;
 
   function build(launch, from) {
     const key = `${launch}:${[...from].join()}`;
     if (key === built) return;
     built = key;
     cells = [];
+    drawn.clear();
+    selected = null;
     table.replaceChildren();
     const slots = launch < 0 ? [] : carrySlots(trace.launches[launch]);
     note.hidden = slots.length > 0;
@@ -61,8 +67,9 @@ export function createCarries(host, { trace, replay, select }) {
           if (r >= slot.rows) { tr.append(el("td")); continue; }
           const old = el("span", { class: "old" });
           const now = el("span", { class: "now" });
-          const td = el("td", { data: { cell: `${slot.name}.${r}.${c}` } }, old, now);
-          cells.push({ slot, row: r, col: c, td, old, now });
+          const name = `${slot.name}.${r}.${c}`;
+          const td = el("td", { data: { cell: name } }, old, now);
+          cells.push({ slot, name, row: r, col: c, td, old, now });
           tr.append(td);
         }
       }
@@ -71,36 +78,56 @@ export function createCarries(host, { trace, replay, select }) {
     table.append(body);
   }
 
+  /** Write a slot's cells, where another event than before speaks for them. */
+  function fill(slot, at) {
+    const now = replay.slot(slot.id, at.block, at.step);
+    const written = now !== null && now.step === at.step;
+    const before = written ? replay.before(slot.id, at.block, at.step) : null;
+    const sign = `${now?.event} ${now?.stale} ${written} ${before?.event}`;
+    if (drawn.get(slot.id) === sign) return;
+    drawn.set(slot.id, sign);
+    for (const one of cells) {
+      if (one.slot !== slot) continue;
+      const value = valueOf(now, one.row, one.col);
+      const old = valueOf(before, one.row, one.col);
+      setText(one.now, value.text);
+      setText(one.old, before ? old.text : "");
+      const look = [value.look, now && now.stale ? "stale" : "", written ? "written" : ""].filter(Boolean).join(" ");
+      if (one.td.className !== look) one.td.className = look;
+      setAttribute(one.td, "title", value.exact === null ? null
+        : `${one.name}: ${before && old.exact !== null ? `${old.exact} → ` : ""}${value.exact}`);
+    }
+  }
+
+  /** @type {[{launch: number, block: number, step: number}, string|null]|null} */
+  let asked = null;
+  let inSight = false; // behind its tab, or folded, nothing of it is written
+  function show(at, cell) {
+    asked = [at, cell];
+    if (!inSight) return;
+    const from = new Map();
+    const chosen = cell && /^(\w+)\.(\d+)\.(\d+)$/.exec(cell);
+    if (chosen && at.launch >= 0) {
+      const slot = trace.launches[at.launch].slots.find((one) => one.name === chosen[1]);
+      if (slot && slot.cols > COLUMNS) from.set(slot.name, Math.min(Math.floor(chosen[3] / COLUMNS) * COLUMNS, slot.cols - COLUMNS));
+    }
+    build(at.launch, from);
+    setText(where, at.launch < 0 ? "" : `block ${at.block}`);
+    for (const slot of new Set(cells.map((one) => one.slot))) fill(slot, at);
+    const td = cells.find((one) => one.name === cell)?.td ?? null;
+    if (td === selected) return;
+    selected?.removeAttribute("aria-selected");
+    td?.setAttribute("aria-selected", "true");
+    selected = td;
+  }
+  new ResizeObserver(() => {
+    inSight = host.clientHeight > 0;
+    if (asked) show(...asked);
+  }).observe(host);
+
   return {
     /** @param {{launch: number, block: number, step: number}} at */
-    show(at, cell) {
-      const from = new Map();
-      const chosen = cell && /^(\w+)\.(\d+)\.(\d+)$/.exec(cell);
-      if (chosen && at.launch >= 0) {
-        const slot = trace.launches[at.launch].slots.find((one) => one.name === chosen[1]);
-        if (slot && slot.cols > COLUMNS) from.set(slot.name, Math.min(Math.floor(chosen[3] / COLUMNS) * COLUMNS, slot.cols - COLUMNS));
-      }
-      build(at.launch, from);
-      setText(where, at.launch < 0 ? "" : `block ${at.block}`);
-      const states = new Map();
-      for (const one of cells) {
-        if (!states.has(one.slot.id)) {
-          const now = replay.slot(one.slot.id, at.block, at.step);
-          const written = now !== null && now.step === at.step;
-          states.set(one.slot.id, { now, written, before: written ? replay.before(one.slot.id, at.block, at.step) : null });
-        }
-        const { now, written, before } = states.get(one.slot.id);
-        const value = valueOf(now, one.row, one.col);
-        const old = valueOf(before, one.row, one.col);
-        setText(one.now, value.text);
-        setText(one.old, written && before ? old.text : "");
-        const look = [value.look, now && now.stale ? "stale" : "", written ? "written" : ""].filter(Boolean).join(" ");
-        if (one.td.className !== look) one.td.className = look;
-        setAttribute(one.td, "title", value.exact === null ? null
-          : `${one.td.dataset.cell}: ${written && before && old.exact !== null ? `${old.exact} → ` : ""}${value.exact}`);
-        setAttribute(one.td, "aria-selected", cell === one.td.dataset.cell ? "true" : null);
-      }
-    },
+    show,
   };
 }
 

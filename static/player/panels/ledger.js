@@ -35,6 +35,7 @@ export function createLedger(host, { trace }) {
       const tds = COUNTS.map((count) => {
         const now = el("span", { class: "now" });
         const td = el("td", { "data-count": count }, now, el("span", { class: "of", text: ` / ${short(entry[way][count])}` }));
+        td.dataset.total = String(entry[way][count]);
         cells.push({ array: array.name, way, count, now, td, total: entry[way][count] });
         return td;
       });
@@ -60,7 +61,6 @@ export function createLedger(host, { trace }) {
         setText(cell.now, short(n));
         cell.td.title = `${grouped(n)} of ${grouped(cell.total)} ${cell.count}`;
         cell.td.dataset.now = String(n);
-        cell.td.dataset.total = String(cell.total);
         cell.td.parentElement.classList.toggle("none", n === 0);
       }
     },

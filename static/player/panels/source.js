@@ -82,13 +82,14 @@ function createListing(host, { trace, name, html, text, goTo, where }) {
     /** @param {number} step */
     show(step, visible) {
       const { kind, meta } = trace.step(step);
-      if (kind === shownKind) return;
+      if (!visible || kind === shownKind) return; // a hidden listing is asked again when it shows
       const range = rangeOf(meta);
-      for (const line of lit) line.classList.remove("lit");
-      lit = range ? lines.slice(range[0] - 1, range[1]) : [];
-      for (const line of lit) line.classList.add("lit");
-      shownKind = visible ? kind : -1; // a hidden listing has no place to scroll to: do it when it shows
-      scroll = visible && lit.length ? lit : null;
+      const now = range ? lines.slice(range[0] - 1, range[1]) : [];
+      for (const line of lit) if (!now.includes(line)) line.classList.remove("lit");
+      for (const line of now) line.classList.add("lit");
+      lit = now;
+      shownKind = kind;
+      scroll = lit.length ? lit : null;
     },
     settle() {
       if (scroll) bringIntoView(host, scroll);
