@@ -9,6 +9,7 @@ import { createExplainer } from "./explainer.js";
 import { createFigure } from "./figure/figure.js";
 import { createHelp } from "./help.js";
 import { listen } from "./keys.js";
+import { placed } from "./link.js";
 import * as moves from "./moves.js";
 import { createOrderSwitch } from "./orderswitch.js";
 import { serial, together } from "./order.js";
@@ -100,16 +101,12 @@ function open(trace) {
   const asked = url.read(new URLSearchParams(location.search));
 
   let notice = "";
-  /** A place that exists, and a sentence where the one asked for does not. */
-  function placed(found) {
-    const order = orderOf(found.order);
-    const last = order.length - 1;
-    notice = "";
-    if (found.badStep !== null) notice = `The link asks for step “${found.badStep}”, which is no number; this is the start.`;
-    else if (found.step !== null && found.step > last) notice = `The link asks for step ${found.step}; this recording ends at step ${last}, shown here.`;
-    return { position: moves.clamp(order, found.step ?? 0), order: found.order, focus: found.focus, cell: found.cell };
-  }
-  const state = createState({ ...placed(asked), playing: false, speed: 1 });
+  const placeOf = (found) => {
+    const { place, notice: said } = placed(trace, orderOf, found);
+    notice = said;
+    return place;
+  };
+  const state = createState({ ...placeOf(asked), playing: false, speed: 1 });
   const parts = layout();
   const order = () => orderOf(state.get().order);
   const here = () => moves.current(trace, order(), state.get().position, state.get().focus);
@@ -148,7 +145,7 @@ function open(trace) {
   const select = (cell) => state.set({ cell });
 
   const help = createHelp(host);
-  const address = url.followState(state, { restore: (found) => state.set({ ...placed(found), playing: false }, "restore") });
+  const address = url.followState(state, { restore: (found) => state.set({ ...placeOf(found), playing: false }, "restore") });
   const steps = createStepList(parts.steps, { trace, goTo, floated: (is) => host.firstElementChild.classList.toggle("steps-floating", is) });
   const orderSwitch = createOrderSwitch(parts.order, explore.idea ?? "", choose);
   const figure = createFigure(parts.figure, { trace, replay });

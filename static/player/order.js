@@ -1,7 +1,8 @@
-// Orders of the same steps: one block after another, or as a GPU runs them, every block on an SM one step a tick.
+// Orders of the same steps: one block after another, or together: every block at work takes one step a tick. The second is
+// a picture, not a timing: a GPU promises no order, and several blocks may share an SM.
 //
 //   serial(trace) -> Order                  position = step
-//   together(trace, sms = 132) -> Order     position = tick; launches one after another, blocks queue for `sms` SMs
+//   together(trace, sms = 132) -> Order     position = tick; launches one after another, at most `sms` blocks at work
 //
 //   order.name                              'serial' | 'together'
 //   order.length                            positions 0 ... length - 1; 0 is the start in both
@@ -36,7 +37,7 @@ export function serial(trace) {
 }
 
 /**
- * Every running block takes a step a tick, on `sms` SMs of one block each; a block that ends makes room
+ * Every block at work takes a step a tick, at most `sms` of them, as if one to an SM; a block that ends makes room
  * for the next at the next tick, and a launch begins when the one before has ended.
  * @param {Trace} trace @returns {Order}
  */
@@ -127,7 +128,7 @@ function order(name, trace, length, starts) {
   };
 }
 
-/** The times at which SMs come free, the earliest on top. */
+/** The times at which places come free, the earliest on top. */
 class Heap {
   constructor(size, time) {
     this.times = new Float64Array(size).fill(time);

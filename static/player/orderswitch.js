@@ -2,7 +2,7 @@
 
 import { el, setAttribute, setText } from "./dom.js";
 
-/** Streaming multiprocessors of the GPU that the page speaks of (an H200). */
+/** Blocks that advance together in the view: a picture of one to each SM of an H200. */
 export const SMS = 132;
 
 /**
@@ -12,15 +12,11 @@ export const SMS = 132;
  */
 export function orderSentence(order, blocks, sms = SMS) {
   if (blocks === 1) return "This launch has one block, so nothing runs beside it.";
-  const count = blocks.toLocaleString("en");
-  if (order === "serial") {
-    if (!blocks) return "Blocks are shown one after another; on a GPU they run side by side.";
-    return blocks <= sms ? `Shown one after another. On a GPU these ${count} blocks run side by side, each on its own SM.`
-      : `Shown one after another. On a GPU ${sms} of these ${count} blocks run at a time, one to an SM.`;
-  }
-  if (!blocks) return "Every running block advances at each step, as on a GPU.";
-  return blocks <= sms ? `As on a GPU: all ${count} blocks run side by side and each advances at every step.`
-    : `As on a GPU with ${sms} SMs: ${sms} of the ${count} blocks run, the others wait for a free SM.`;
+  const truth = "A GPU runs blocks side by side on its SMs, in no promised order; several may share an SM.";
+  if (order === "serial") return `Shown one after another. ${truth}`;
+  const many = blocks <= sms ? "All" : `Up to ${sms} of`;
+  const which = blocks ? `${many} ${blocks.toLocaleString("en")} blocks` : `Up to ${sms} blocks`;
+  return `${which} advance together, a step at a time: a picture with at most one to each of an H200's ${SMS} SMs. ${truth}`;
 }
 
 /**

@@ -23,6 +23,8 @@
 //   trace.blockIndex(launch, block), trace.blockOfStep[t]   a block's place among the blocks of all launches
 //   cellName(trace, cell), parseCell(trace, text, launch)   "li.2.0" and "K@p.r.c" <-> {node, row, col[, plane]}
 
+import { readCell, writeCell } from './cellname.js';
+
 /** Verbs, by the number in `events.kind`. */
 export const KINDS = ['load', 'store', 'init', 'fill', 'update', 'barrier', 'partial'];
 const LOAD = 0, STORE = 1, BARRIER = 5, PARTIAL = 6;
@@ -65,7 +67,7 @@ export const NONE = 65535;
  * @property {'shared'|'register'} space
  * @property {number} rows
  * @property {number} cols
- * @property {string} dtype
+ * @property {'float32'|'bool'} dtype
  * @property {number} offset
  * @property {'block'|'tile'} lifetime
  * @property {boolean} carry
@@ -244,7 +246,7 @@ export class Trace {
       threads: launch.threads,
       blocks: launch.grid.reduce((product, { size }) => product * size, 1),
       slots,
-      sharedBytes: Math.max(0, ...shared.map((slot) => slot.offset + slot.rows * slot.cols * 4)),
+      sharedBytes: Math.max(0, ...shared.map((slot) => slot.offset + slot.rows * slot.cols * ITEM_BYTES[slot.dtype])),
     };
   }
 
@@ -558,7 +560,7 @@ function checkArray(array, damaged) {
   demand(isObject(array) && typeof array.name === 'string', `${damaged}an array has no name.`);
   const where = `${damaged}array ${array.name} `;
   demand(array.space === 'hbm' || array.space === 'virtual', `${where}is in no known space.`);
-  demand(array.dtype in ITEM_BYTES, `${where}has no known dtype.`);
+  demand(Object.hasOwn(ITEM_BYTES, array.dtype), `${where}has no known dtype.`);
   demand(isCount(array.batch, 1) && isCount(array.heads, 1), `${where}should have at least one batch and head.`);
   demand(isCount(array.rows) && isCount(array.cols), `${where}has no shape.`);
   demand(array.batch * array.heads * array.rows * array.cols < 2 ** 40, `${where}claims to be too large.`);
@@ -587,6 +589,7 @@ function checkLaunch(launch, damaged) {
     demand(isObject(slot) && typeof slot.name === 'string', `${where}has a slot without a name.`);
     const shaped = isCount(slot.rows) && isCount(slot.cols) && slot.rows <= NONE && slot.cols <= NONE;
     demand(shaped, `${where}has a slot ${slot.name} without a shape.`);
+    demand(Object.hasOwn(ITEM_BYTES, slot.dtype), `${where}has a slot ${slot.name} of no known dtype.`);
     demand(isCount(slot.offset), `${where}has a slot ${slot.name} without a place.`);
   }
 }
@@ -627,16 +630,16 @@ function isFormula(formula, depth) {
 /** A cell's name in the URL: "li.2.0" for a slot, "K@plane.row.column" for an array; cell.node may be the node itself. */
 export function cellName(trace, cell) {
   const node = typeof cell.node === 'number' ? trace.nodes[cell.node] : cell.node;
-  return node.kind === 'slot' ? `${node.name}.${cell.row}.${cell.col}` : `${node.name}@${cell.plane ?? 0}.${cell.row}.${cell.col}`;
+  const { name } = node, { row, col } = cell;
+  return writeCell(node.kind === 'slot' ? { name, row, col } : { name, row, col, plane: cell.plane ?? 0 });
 }
 
 /** The cell of a name, for a launch's slots; null when there is no such cell. @returns {Cell|null} */
 export function parseCell(trace, text, launch) {
-  const array = /^(.+)@(\d+)\.(\d+)\.(\d+)$/.exec(text), slot = /^(.+)\.(\d+)\.(\d+)$/.exec(text);
-  const [name, ...numbers] = (array ?? slot ?? [null, '']).slice(1);
-  const node = name === undefined ? null : trace.node(name, array ? -1 : launch);
-  if (node === null || node.kind !== (array ? 'array' : 'slot')) return null;
-  const [col, row, plane] = numbers.map(Number).reverse();
-  if (row >= node.rows || col >= node.cols || (array && plane >= node.planes)) return null;
-  return array ? { node: node.id, plane, row, col } : { node: node.id, row, col };
+  const { name, ...cell } = readCell(text) ?? { name: '', row: 0, col: 0 };
+  const isArray = cell.plane !== undefined;
+  const node = trace.node(name, isArray ? -1 : launch);
+  if (node === null || node.kind !== (isArray ? 'array' : 'slot')) return null;
+  if (cell.row >= node.rows || cell.col >= node.cols || (isArray && cell.plane >= node.planes)) return null;
+  return { ...cell, node: node.id };
 }

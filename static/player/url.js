@@ -4,19 +4,24 @@
 export const OWN = ["step", "order", "focus", "cell"];
 
 /**
+ * odd: what step, order and focus say where they say nothing that could be.
  * @param {URLSearchParams} search
- * @returns {{step: number|null, badStep: string|null, order: "serial"|"together", focus: number, cell: string|null}}
+ * @returns {{step: number|null, order: "serial"|"together", focus: number, cell: string|null,
+ *   odd: {step: string|null, order: string|null, focus: string|null}}}
  */
 export function read(search) {
-  const raw = search.get("step");
-  const whole = raw !== null && /^\d{1,12}$/.test(raw.trim());
-  const focus = search.get("focus") ?? "";
+  const whole = (name) => (/^\s*\d{1,12}\s*$/.test(search.get(name) ?? "") ? Number(search.get(name)) : null);
+  const order = search.get("order");
   return {
-    step: whole ? Number(raw) : null,
-    badStep: raw !== null && raw !== "" && !whole ? raw : null,
-    order: search.get("order") === "together" ? "together" : "serial",
-    focus: /^\d{1,9}$/.test(focus) ? Number(focus) : 0,
+    step: whole("step"),
+    order: order === "together" ? "together" : "serial",
+    focus: whole("focus") ?? 0,
     cell: search.get("cell") || null,
+    odd: {
+      step: whole("step") === null ? search.get("step") || null : null,
+      order: ["serial", "together"].includes(order) ? null : order || null,
+      focus: whole("focus") === null ? search.get("focus") || null : null,
+    },
   };
 }
 

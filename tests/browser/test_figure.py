@@ -443,7 +443,7 @@ def test_blocks_together_stand_side_by_side(stage: Stage) -> None:
     titles = [text.text_content() for text in stage.page.locator("text[data-key$='/title']").all()]
     assert [f"SRAM of block {block}" for block in range(4)] == [title for title in titles if title and title.startswith("SRAM")]
     assert stage.page.locator(".f-leader").count() == 4
-    assert "4 blocks of 4 at work" in (stage.page.locator("[data-key='grid/sentence0']").text_content() or "")
+    assert "4 of 4 blocks advance together" in (stage.page.locator("[data-key='grid/sentence0']").text_content() or "")
 
 
 def test_split_colours_come_from_the_grid(stage: Stage) -> None:

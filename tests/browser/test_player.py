@@ -207,12 +207,35 @@ def test_a_link_opens_exactly_that_step(player: Player) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "shown", "says"), [("99", 18, "ends at step 18"), ("x", 0, "no number"), ("-3", 0, "no number")]
+    ("asked", "shown", "says"),
+    [
+        ("step=99", 18, "The link asks for step 99; this recording ends at step 18, shown here."),
+        ("step=x", 0, "The link asks for step “x”, which is no whole number; this is the start."),
+        ("step=-3", 0, "The link asks for step “-3”, which is below 0; this is the start."),
+        ("step=8&order=sideways", 8, "“sideways”, which is neither “serial” nor “together”; blocks are shown one after another."),
+        ("step=8&focus=99", 8, "The link follows block 99; blocks end at 1, so this is block 0."),
+        ("step=8&focus=no", 8, "“no”, which is no block's number; this is block 0."),
+        ("step=8&cell=zzz.1.1", 8, "The link selects “zzz.1.1”; there is no slot zzz, so nothing is selected."),
+        ("step=8&cell=li.99.0", 8, "“li.99.0”; li has rows 0 to 3, columns 0 to 0, so nothing is selected."),
+        ("step=8&cell=K@7.0.0", 8, "“K@7.0.0”; K has rows 0 to 7, columns 0 to 3, so nothing is selected."),
+        ("step=8&cell=here", 8, "“here”, which names no cell, so nothing is selected."),
+    ],
 )
-def test_a_step_that_is_not_there_is_said_and_clamped(player: Player, asked: str, shown: int, says: str) -> None:
-    player.open(f"{FA2}?step={asked}")
+def test_what_a_link_asks_for_in_vain_is_said_and_the_rest_works(player: Player, asked: str, shown: int, says: str) -> None:
+    player.open(f"{FA2}?{asked}")
     player.at(shown)
-    expect(player.page.locator(".caption-note")).to_contain_text(says)
+    note = player.page.locator(".caption-note")
+    expect(note).to_contain_text(says)
+    expect(player.page.locator(".explain")).to_contain_text("Click a number")
+    player.press("ArrowLeft" if shown else "ArrowRight")
+    expect(note).to_be_hidden()
+
+
+def test_two_faults_of_a_link_are_both_said(player: Player) -> None:
+    player.open(FA2 + "?step=99&order=together&cell=zzz.1.1")
+    player.at(9)
+    expect(player.page.locator(".caption-note")).to_contain_text(re.compile("ends at step 9.*no slot zzz"))
+    expect(player.page.get_by_role("button", name="together", exact=True)).to_have_attribute("aria-pressed", "true")
 
 
 def test_jumps_are_pushed_and_back_retraces_them(player: Player) -> None:
@@ -448,6 +471,18 @@ def test_the_switch_says_what_a_gpu_does_and_keeps_the_place(player: Player) -> 
     player.at(9)
     player.page.go_back()
     expect(player.place).to_have_text("step 8 of 18")
+
+
+def test_no_sentence_promises_an_order_or_an_sm_to_itself(player: Player) -> None:
+    player.open(FA2 + "?seqlen_q=536&seqlen_k=8&block_rows=4&order=together&step=3")
+    switch, grid = player.page.locator(".order-sentence"), player.page.locator(".figure text[data-key^='grid/sentence']")
+    expect(grid).to_have_text("132 of 134 blocks advance together, 2 wait their turn; a GPU promises no order")
+    expect(switch).to_contain_text("Up to 132 of 134 blocks advance together")
+    for order in ("together", "one after another"):
+        player.page.get_by_role("button", name=order, exact=True).click()
+        expect(switch).to_contain_text("in no promised order; several may share an SM")
+        said = " ".join([switch.text_content() or "", *grid.all_text_contents()])
+        assert not re.search(r"own SM|free SM|one to an SM", said)
 
 
 # ---------------------------------------------------------------- being read, and the phone

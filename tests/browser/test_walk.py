@@ -92,7 +92,7 @@ def test_every_step_shows_the_trace(page: Page, site: str, kernel: str, paramete
     walk = Walk(fs.record(kernel, **parameters))
     page.goto(f"{site}/explore/{kernel}?{query(parameters)}")
     expect(page.locator(".place")).to_have_text(f"step 0 of {walk.last}")
-    expect(page.locator(".listing").first).to_be_visible()
+    page.get_by_role("tab", name="NumPy twin").click()
     for step in range(walk.last + 1):
         cells = list(walk.written_cells(step))
         found = page.evaluate(LOOK, {"key": "ArrowRight" if step else "", "cells": [cell for _, cell in cells]})
@@ -146,11 +146,14 @@ class Walk:
         self.check_ledger(t, found["ledger"])
         self.check_carries(t, found["carries"])
         assert found["nodes"] <= 2000
+        words = dict(found["words"])
+        shared = self.meta.launches[max(0, trace.step_info(t).launch)].shared_bytes
+        assert words["p0/bytes"].removeprefix("shared memory ") == f"{shared:,} of 49,152 B"
         for key, texts in found["figure"]:
             if slot := re.fullmatch(r"p0/s(\d+)(/old)?", key):
                 self.check_slot(t - bool(slot[2]), int(slot[1]), texts)
             elif tile := re.fullmatch(r"a(\d+)/(\d+)\.(\d+)", key):
-                self.check_tile(t, int(tile[1]), int(tile[2]), int(tile[3]), texts, dict(found["words"]))
+                self.check_tile(t, int(tile[1]), int(tile[2]), int(tile[3]), texts, words)
             else:
                 raise AssertionError(f"cells of nobody: {key}")
 
@@ -165,8 +168,13 @@ class Walk:
         assert moved <= shown
 
     def check_carries(self, t: int, rows: list[list[str]]) -> None:
-        if not rows:
-            return
+        launch = self.trace.step_info(t).launch
+        slots = self.meta.launches[launch].slots if launch >= 0 else ()
+        carries = {slot.name: slot for slot in slots if slot.carry or slot.name == "alpha"}
+        shown: dict[str, int] = {name: 0 for name in carries}
+        for cell, *_ in rows:
+            shown[cell.split(".")[0]] += 1
+        assert shown == {name: slot.rows * min(4, slot.cols) for name, slot in carries.items()}
         now = self.trace.state(t)
         before = self.trace.state(t - 1) if t else {}
         written = {name for _, name in self.written(t)}

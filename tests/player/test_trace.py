@@ -64,6 +64,7 @@ LIES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "has fewer steps than blocks": lambda meta: meta["launches"][0]["grid"][0].update(size=10**6),
     "a block has no steps": lambda meta: meta["launches"][0]["grid"][0].update(size=3),
     "outside its grid": lambda meta: meta["launches"][0]["grid"][0].update(size=1),
+    "Qi of no known dtype": lambda meta: meta["launches"][0]["slots"][0].update(dtype="float8"),
     "without a shape": lambda meta: meta["launches"][0]["slots"][0].update(rows=-1),
     "holds": lambda meta: meta["launches"][0]["slots"][0].update(rows=1),
     "no formula": lambda meta: meta["steps"][-1].update(formulas={"Oi": ["call", "sum", ["op", "^", 1, 2]]}),

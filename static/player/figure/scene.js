@@ -468,8 +468,8 @@ export function gridSentence(trace, order, at, started) {
     const running = at.active.length;
     let waiting = 0;
     if (launch.blocks <= 4096) for (let b = 0; b < launch.blocks; b++) if (at.state(b) === 'waiting') waiting++;
-    const queue = waiting ? `; ${grouped(waiting)} wait for a free SM` : '';
-    return `${many}${plural(running, 'block')} of ${grouped(launch.blocks)} at work, each on its own SM${queue}`;
+    const queue = waiting ? `, ${grouped(waiting)} wait their turn` : '';
+    return `${many}${grouped(running)} of ${plural(launch.blocks, 'block')} advance together${queue}; a GPU promises no order`;
   }
   const block = at.active[0].block;
   if (launch.blocks === 1) return `${many}its one block is running`;
