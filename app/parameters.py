@@ -21,7 +21,7 @@ import numpy as np
 from ..kernels.inputs import own
 from ..kernels.kernel import Kernel
 from ..kernels.problem import ParameterError
-from ..kernels.record import Estimate, choose_values, estimate
+from ..kernels.record import Estimate, choose_values, estimate, refuse_too_large
 from .arrayfiles import ATTENTION, Array
 from .arrays import GONE
 from .settings import Settings
@@ -113,7 +113,8 @@ def parse(
     sizes = _collect(request, defaults, errors)
     if sizes is not None and "values" not in errors and "focus" not in errors:
         try:
-            kept = choose_values(sizes, values, focus, settings.value_bytes, settings.max_steps)
+            refuse_too_large(sizes, settings.max_steps, settings.max_hbm_bytes, settings.max_flops)
+            kept = choose_values(sizes, values, focus, settings.value_bytes)
             request = replace(request, kept=kept)
         except ParameterError as error:
             errors.setdefault(_place(request, error.field), str(error))
@@ -175,9 +176,13 @@ def _arrays(
 
 
 WHOLE = re.compile(r"[+-]?[0-9]{1,15}")
-DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
-TRUE = ("true", "on", "1", "yes")
-FALSE = ("false", "off", "0", "no", "")
+DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+TRUTHS = {"true": True, "on": True, "1": True, "yes": True, "false": False, "off": False, "0": False, "no": False, "": False}
+
+
+def truth(value: object) -> bool | None:
+    """What a text or a JSON value says of a thing that is on or off; None where it says neither."""
+    return TRUTHS.get(as_text(value).strip().lower())
 
 
 def _read(name: str, value: object, default: Any, errors: dict[str, str]) -> Any:
@@ -186,10 +191,9 @@ def _read(name: str, value: object, default: Any, errors: dict[str, str]) -> Any
         return default
     text = as_text(value).strip().replace("−", "-")
     if name == "causal":
-        if text.lower() in TRUE:
-            return True
-        if text.lower() in FALSE:
-            return False
+        said = truth(value)
+        if said is not None:
+            return said
         errors[name] = f"“{_short(text)}” is neither on nor off; write true or false."
     elif name == "scale":
         if DECIMAL.fullmatch(text) and not isinstance(value, bool) and math.isfinite(float(text)):

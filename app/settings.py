@@ -39,6 +39,8 @@ class Settings(BaseSettings):
     # One recording. 200,000 steps is what the page is built to step through.
     max_steps: int = Field(default=250_000, ge=1)
     value_bytes: int = Field(default=64 * MEBIBYTE, ge=0)
+    max_hbm_bytes: int = Field(default=1024 * MEBIBYTE, ge=0)  # all arrays of the model's HBM
+    max_flops: int = Field(default=200_000_000_000, ge=1)  # some ten seconds of a small machine
 
     # The pool.
     workers: int = Field(default=2, ge=1, le=64)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .kernel import Floats
+from .kernel import Floats, Mask
 
 if TYPE_CHECKING:
     from ..trace.recorder import OpenStep, _Silent
@@ -25,6 +25,8 @@ def update(step: AnyStep, m_old: Floats, m_new: Floats, alpha: Floats, carries: 
     old, new = float(m_old[0, 0]), float(m_new[0, 0])
     if new != new:
         text = "Row 0 has met a visible NaN, so its m is NaN, and all that follows from it."
+    elif float(alpha[0, 0]) != float(alpha[0, 0]):
+        text = "Row 0's maximum is {3}: ∞ − ∞ has no value, so its α is NaN, and all that follows from it."
     elif new == -np.inf:
         text = "Row 0 has seen no key yet: m stays −∞, α = 1, and its carries stay as they are."
     elif old == -np.inf:
@@ -38,13 +40,13 @@ def update(step: AnyStep, m_old: Floats, m_new: Floats, alpha: Floats, carries: 
     step.say(text + count, raised, len(m_new), old, new, float(alpha[0, 0]))
 
 
-def fill(step: AnyStep, s: Floats, what: str = "S{S}") -> None:
-    """What a tile of scores holds: its largest, and how much of it is hidden."""
+def fill(step: AnyStep, s: Floats, seen: Mask | None, what: str = "S{S}") -> None:
+    """What a tile of scores holds: its largest, and how much of it the masks hide (`seen`: what they do not)."""
     if not step.speaks:
         step.say(f"Every query of the tile meets every key: {what} = scale · Q Kᵀ.")
         return
     scores = count(s.size, "score")
-    hidden = int(np.count_nonzero(s == -np.inf))
+    hidden = 0 if seen is None else s.size - int(np.count_nonzero(seen))
     if hidden == s.size:
         step.say(f"{what} = scale · Q Kᵀ, but the mask hides every pair: each score is −∞.")
     elif hidden:

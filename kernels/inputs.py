@@ -38,7 +38,7 @@ _SIZES: dict[str, dict[str, Any]] = {
 
 def preset_defaults(kernel: Kernel, preset: str) -> dict[str, Any]:
     """Every parameter the kernel has a use for, with its default under a named input. Raises ParameterError."""
-    if preset not in PRESETS:
+    if not isinstance(preset, str) or preset not in PRESETS:
         raise ParameterError("inputs", f"There are no inputs {preset!r}: choose one of {', '.join(kernel.presets)}.")
     if preset not in kernel.presets:
         raise ParameterError(
@@ -48,7 +48,7 @@ def preset_defaults(kernel: Kernel, preset: str) -> dict[str, Any]:
     chosen = {**plain, "inputs": preset, **_SIZES.get(preset, {}), **kernel.overrides}
     if preset == "hand":
         chosen["block_cols"] = 2
-    if preset == "fully-masked-row" and (chosen["seqlen_q"] == 1 or kernel.matrix):
+    if preset == "fully-masked-row" and (kernel.one_query or kernel.matrix):
         chosen |= {"seqlen_k": 8, "causal": False}  # a causal mask leaves a single query every key
     return {name: value for name, value in chosen.items() if name in kernel.parameters}
 
@@ -175,8 +175,8 @@ def build(kernel: Kernel, parameters: dict[str, Any]) -> tuple[Problem, Tiling]:
             raise ParameterError(name, f"There is no parameter {name!r}: there are {', '.join((*PROBLEM_FIELDS, *TILING_FIELDS))}.")
     problem = Problem(**{name: value for name, value in parameters.items() if name in PROBLEM_FIELDS})
     tiling = Tiling(**{name: value for name, value in parameters.items() if name in TILING_FIELDS})
-    if kernel.name == "flash-decoding" and problem.seqlen_q != 1:
-        raise ParameterError("seqlen_q", "Flash decoding serves one new query at a time: seqlen_q should be 1.")
+    if kernel.one_query and problem.seqlen_q != 1:
+        raise ParameterError("seqlen_q", f"{kernel.title} serves one new query at a time: seqlen_q should be 1.")
     if problem.inputs != "arrays":
         _check_preset(kernel, problem)
     if kernel.matrix and (problem.causal or problem.scale is not None):

@@ -32,7 +32,8 @@ class Inputs:
 @dataclass(frozen=True)
 class LaunchSize:
     """What one launch will leave behind. `kept` counts the numbers of all its blocks' snapshots, `kept_most`
-    those of its largest block, `stored` the numbers it writes to HBM. Never too small."""
+    those of its largest block, `stored` the numbers it writes to HBM; `made` those of the arrays that come to be
+    through it, `flops` its operations. Never too small."""
 
     blocks: int
     steps: int
@@ -40,6 +41,8 @@ class LaunchSize:
     kept: int
     kept_most: int
     stored: int
+    made: int
+    flops: int
 
 
 Twin = Callable[[Machine, Problem, Tiling, Inputs], dict[str, Floats]]
@@ -69,6 +72,7 @@ class Kernel:
     presets: tuple[str, ...] = PRESETS
     overrides: dict[str, Any] = field(default_factory=dict)
     matrix: bool = False  # takes one matrix x instead of q, k, v
+    one_query: bool = False  # serves one new query at a time
     outputs: tuple[str, ...] = ("O", "lse")
 
     def defaults(self, preset: str = "random") -> dict[str, Any]:

@@ -27,6 +27,10 @@ def _whole(field: str, value: object, least: int, most: int, what: str) -> None:
         raise ParameterError(field, f"{what} should be from {least} to {most:,}, not {value:,}.")
 
 
+def _finite(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
 @dataclass(frozen=True)
 class Problem:
     """The attention problem. Q is (batch, heads, seqlen_q, head_dim); K and V (batch, kv_heads, seqlen_k, head_dim).
@@ -61,7 +65,7 @@ class Problem:
                 f"Every key-value head serves the same number of query heads, so {self.heads} query heads"
                 f" cannot share {self.kv_heads}: take a divisor of {self.heads}.",
             )
-        if self.scale is not None and not (isinstance(self.scale, int | float) and math.isfinite(self.scale)):
+        if self.scale is not None and (isinstance(self.scale, bool) or not _finite(self.scale)):
             raise ParameterError("scale", f"The scale should be a finite number, or left out, not {self.scale!r}.")
         largest = max(
             self.batch * self.heads * self.seqlen_q * self.head_dim,

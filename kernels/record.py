@@ -24,18 +24,21 @@ from .source import cuda_lines, step_lines
 BUDGET_BYTES = 512 * 2**20
 MAX_STEPS = 1_000_000
 MAX_POOL = 2**31 - 1  # offsets into the pool are 32-bit
+MAX_HBM_BYTES = 8 * 2**30
 CHOICES = ("all", "focus", "none")
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a recording would leave behind, known before it starts: steps, events, and the bytes of kept
-    numbers under each policy. Never too small."""
+    """What a recording would take, known before it starts: steps, events, the bytes of kept numbers under each
+    policy, the bytes of all arrays in HBM, and the operations. Never too small."""
 
     steps: int
     events: int
     value_bytes: dict[str, int]
     blocks: tuple[int, ...]
+    hbm_bytes: int
+    flops: int
 
     def fits(self, values: str, budget_bytes: int) -> bool:
         return self.value_bytes[values] <= min(budget_bytes, 4 * MAX_POOL)
@@ -68,6 +71,8 @@ def record(
     focus: int = 0,
     budget_bytes: int | None = None,
     max_steps: int | None = None,
+    max_hbm_bytes: int | None = None,
+    max_flops: int | None = None,
     progress: Progress | None = None,
     **parameters: Any,
 ) -> Run:
@@ -77,13 +82,22 @@ def record(
     (seqlen, head_dim); for online-softmax one matrix x; without them, `inputs` names some ("random", with
     `seed`) and the sizes are parameters. key_mask: boolean, (batch, seqlen_k) or (seqlen_k,), True = visible.
     values: keep the numbers of "all" blocks, of the "focus" block of each launch, or "none"; by default the
-    most that fits budget_bytes. progress(done, total) is called every few hundred steps and may raise to
-    cancel. Raises ParameterError (a ValueError) in one sentence for whatever is asked wrongly, before any work.
+    most that fits budget_bytes (512 MiB). max_steps (1,000,000), max_hbm_bytes (8 GiB of arrays in the model's HBM)
+    and max_flops (any number) bound the run. progress(done, total) is called several times a second, between steps,
+    and may raise to cancel. Raises ParameterError (a ValueError) in one sentence for whatever is asked wrongly, before any work.
     """
     chosen, problem, tiling, own = _ask(kernel, arrays, key_mask, parameters)
     expected = size_of(chosen, problem, tiling, _masked(chosen, problem, own, key_mask))
     limit = BUDGET_BYTES if budget_bytes is None else budget_bytes
-    kept = choose_values(expected, values, focus, limit, MAX_STEPS if max_steps is None else max_steps)
+    refuse_too_large(
+        expected,
+        MAX_STEPS if max_steps is None else max_steps,
+        MAX_HBM_BYTES if max_hbm_bytes is None else max_hbm_bytes,
+        max_flops,
+    )
+    kept = choose_values(expected, values, focus, limit)
+    if progress is not None:
+        progress(0, expected.steps)
     machine = Machine(
         values=kept, focus=focus, capacity=-(-expected.value_bytes[kept] // 4), total_steps=expected.steps, progress=progress
     )
@@ -142,8 +156,9 @@ def _given(kernel: Kernel, problem: Problem, tiling: Tiling, own: Inputs | None,
 
 
 def _asked(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters that were really given: None stands for a default."""
-    return {name: value for name, value in parameters.items() if value is not None}
+    """Parameters that were really given: None stands for a default. NumPy's numbers are taken as Python's."""
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
 
 
 def size_of(kernel: Kernel, problem: Problem, tiling: Tiling, key_mask: bool) -> Estimate:
@@ -159,35 +174,57 @@ def size_of(kernel: Kernel, problem: Problem, tiling: Tiling, key_mask: bool) ->
             "none": 0,
         },
         blocks=tuple(launch.blocks for launch in launches),
+        hbm_bytes=4 * (standing + sum(launch.made for launch in launches)),
+        flops=sum(launch.flops for launch in launches),
     )
 
 
-def choose_values(expected: Estimate, values: str | None, focus: int, budget_bytes: int, max_steps: int) -> str:
-    """The values policy to record with. Raises ParameterError, with the estimate and what would fit."""
-    if values is not None and values not in CHOICES:
-        raise ParameterError("values", f"values should be one of {', '.join(CHOICES)}, not {values!r}.")
-    if isinstance(focus, bool) or not isinstance(focus, int) or not 0 <= focus < max(1, *expected.blocks):
-        raise ParameterError("focus", f"The focus should be a block from 0 to {max(1, *expected.blocks) - 1}, not {focus!r}.")
+def refuse_too_large(expected: Estimate, max_steps: int, max_hbm_bytes: int, max_flops: int | None) -> None:
+    """Raise ParameterError, with the estimate and what would fit, for a run beyond any bound."""
     if expected.steps > max_steps:
         raise ParameterError(
             "seqlen_k",
             f"This run would take {expected.steps:,} steps and {expected.events:,} events; at most {max_steps:,} steps"
             " are recorded. Larger tiles, fewer heads or a shorter sequence would fit.",
         )
+    if expected.hbm_bytes > max_hbm_bytes:
+        raise ParameterError(
+            "seqlen_k",
+            f"The arrays of this run would take {mebibytes(expected.hbm_bytes)}, and {mebibytes(max_hbm_bytes)} are"
+            f" allowed. Sequences, heads or head dimension about {expected.hbm_bytes / max_hbm_bytes:.1f} times smaller"
+            " would fit.",
+        )
+    if max_flops is not None and expected.flops > max_flops:
+        raise ParameterError(
+            "seqlen_k",
+            f"This run would take {expected.flops:.2g} operations, and {max_flops:.2g} are allowed. Sequences, heads or"
+            f" head dimension about {expected.flops / max_flops:.1f} times smaller would fit.",
+        )
+
+
+def choose_values(expected: Estimate, values: str | None, focus: int, budget_bytes: int) -> str:
+    """The values policy to record with. Raises ParameterError, with the estimate and what would fit."""
+    if values is not None and values not in CHOICES:
+        raise ParameterError("values", f"values should be one of {', '.join(CHOICES)}, not {values!r}.")
+    if isinstance(focus, bool) or not isinstance(focus, int | np.integer) or not 0 <= focus < max(1, *expected.blocks):
+        raise ParameterError("focus", f"The focus should be a block from 0 to {max(1, *expected.blocks) - 1}, not {focus!r}.")
+    if budget_bytes < 0:
+        raise ParameterError("values", f"The budget should be 0 bytes or more, not {budget_bytes:,}.")
     fitting = [choice for choice in CHOICES if expected.fits(choice, budget_bytes)]
     if values is None:
         return fitting[0]
     if values not in fitting:
         raise ParameterError(
             "values",
-            f"Keeping {values} values would take {_megabytes(expected.value_bytes[values])} of at most"
-            f" {_megabytes(budget_bytes)}; values={fitting[0]!r} ({_megabytes(expected.value_bytes[fitting[0]])}) would fit.",
+            f"Keeping {values} values would take {mebibytes(expected.value_bytes[values])} of at most"
+            f" {mebibytes(budget_bytes)}; values={fitting[0]!r} ({mebibytes(expected.value_bytes[fitting[0]])}) would fit.",
         )
     return values
 
 
-def _megabytes(count: int) -> str:
-    return f"{count / 2**20:,.1f} MB" if count else "0 MB"
+def mebibytes(count: int) -> str:
+    """A number of bytes as people read it: "12.3 MiB"."""
+    return f"{count / 2**20:,.1f} MiB" if count else "0 MiB"
 
 
 def _digest(given: Inputs) -> str:
@@ -237,7 +274,11 @@ def _trace(kernel: Kernel, machine: Machine, problem: Problem, tiling: Tiling, d
         launches=launches,
         steps=steps,
         captions=tuple(tape.captions),
-        sources={"twin": kernel.source.read_text("utf-8"), "cuda": kernel.cuda_source.read_text("utf-8")},
+        sources={
+            name: path.read_text("utf-8")
+            for name, path in (("twin", kernel.source), ("cuda", kernel.cuda_source))
+            if path.exists()
+        },
     )
     table = columns(tape.step_rows, 7, {
         "kind": np.uint16, "block": np.uint32, "loop0": np.uint16, "loop1": np.uint16,

@@ -43,7 +43,7 @@ def _step_name(call: ast.expr) -> str | None:
 
 def cuda_lines(path: Path, launches: list[str]) -> Lines:
     """(launch, step name) -> first and last line of the step's region in a kernel.cu."""
-    functions = Source.read(path).functions
+    functions = Source.read(path).functions if path.exists() else {}  # a new kernel may begin with its twin
     return {
         (number, step.name): (step.first, step.last)
         for number, launch in enumerate(launches)

@@ -148,7 +148,8 @@ def compare_slot(name: str, got: Floats, want: Floats, exact: Bounded) -> SlotAg
         same = (g == w) | (np.isnan(g) & np.isnan(w))
         gap = np.where(finite, np.abs(g - w), 0.0)
         own = np.abs(w - exact.value)
-        allowed = exact.error + np.where(np.isfinite(own), own, 0.0)
+        # A bound that is no number is one without end: scores of 1e30 round by more than exp can take.
+        allowed = np.nan_to_num(exact.error + np.where(np.isfinite(own), own, 0.0), nan=np.inf, posinf=np.inf)
         used = np.where(gap == 0, 0.0, gap / np.where(allowed > 0, allowed, 1.0))
         used = np.where((gap > 0) & (allowed == 0), np.inf, used)
         disagree = ~finite & ~same

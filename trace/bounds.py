@@ -12,7 +12,7 @@ the product terms, hold with or without fused multiply-adds and in any order of 
     Σ x             Σ e(x) + n u Σ |x|
     Σ x·y           Σ (|x| e(y) + |y| e(x) + e(x) e(y)) + n u Σ |x y|
     max             the largest e among what can be the maximum: max is 1-Lipschitz
-    exp(x)          exp(x) (exp(e(x)) (1 + 4u) − 1) + 2^-126: its argument's absolute error, 2 ULP of the
+    exp(x)          exp(x + e(x)) (1 + 4u) − exp(x) + 2^-126: its argument's absolute error, 2 ULP of the
                     library's exp, and what flush-to-zero takes
     ln(x)           e(x) / (x − e(x)) + 4u |ln x|
 
@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .events import Kind
+from .formula import FUNCTIONS
 from .layout import ArrayInfo
 from .trace import Trace
 
@@ -86,12 +87,13 @@ class Exact:
                 tile = self._tile(event, src) or tile
                 if kind == Kind.LOAD:
                     slots[name] = self._load(src, event)
-                elif kind == Kind.INIT:
-                    slots[name] = self._init(name, rows, cols)
                 else:
                     evaluate = _Evaluation(self, before, slots, rows, cols, tile)
-                    with np.errstate(all="ignore"):
-                        slots[name] = _shaped(evaluate(info.formulas[name]), rows, cols)
+                    try:
+                        with np.errstate(all="ignore"):
+                            slots[name] = _shaped(evaluate(info.formulas[name]), rows, cols)
+                    except (KeyError, IndexError, TypeError, OverflowError) as error:
+                        raise ValueError(f"The formula of {name} at step {t} does not fit its slots.") from error
                 written[name] = slots[name]
             yield t, written
 
@@ -119,11 +121,6 @@ class Exact:
         (part,) = self._parts(info, event)
         self.arrays[info.name].value[part] = slot.value
         self.arrays[info.name].error[part] = slot.error
-
-    def _init(self, name: str, rows: int, cols: int) -> Bounded:
-        """Running maxima start at -inf, sums at 0: what an initialisation may be."""
-        value = np.full((rows, cols), -np.inf if name.startswith("m") else 0.0)
-        return Bounded(value, np.zeros((rows, cols)))
 
     def visible(self, tile: tuple[int, int, int], rows: int, keys: int) -> NDArray[np.bool_]:
         """Which keys of a tile of S its queries may see, (rows, keys)."""
@@ -162,6 +159,8 @@ class _Evaluation:
             case ["op", sign, a, b]:
                 return _operate(sign, self(a), self(b))
             case ["call", name, *parts]:
+                if name not in FUNCTIONS:
+                    raise ValueError(f"A formula calls {name!r}, which has no meaning.")
                 function: Any = getattr(self, f"_{name}")
                 result: Bounded = function(*parts)
                 return result
@@ -170,6 +169,11 @@ class _Evaluation:
     def _reference(self, slots: dict[str, Bounded], name: str, row: str | int, col: str | int) -> Bounded:
         slot = slots[name]
         return Bounded(_index(slot.value, row, col), _index(slot.error, row, col))
+
+    def _place(self) -> tuple[int, int, int]:
+        if self.tile is None:
+            raise ValueError("A formula asks which keys are visible, where no slot stands for a tile of S.")
+        return self.tile
 
     def _max(self, *parts: Any) -> Bounded:
         values, errors = [np.full((1, 1, 1), -np.inf)], [np.zeros((1, 1, 1))]
@@ -194,14 +198,12 @@ class _Evaluation:
 
     def _mix(self, p: Any, v: Any) -> Bounded:
         weights, values = _row(self(p)), _row(self(v))
-        assert self.tile is not None
-        seen = self.exact.visible(self.tile, self.rows, weights.value.shape[2])
+        seen = self.exact.visible(self._place(), self.rows, weights.value.shape[2])
         return _dot(weights, values, seen[:, None, :])
 
     def _masked(self, part: Any) -> Bounded:
         x = self(part)
-        assert self.tile is not None
-        seen = self.exact.visible(self.tile, self.rows, self.cols)
+        seen = self.exact.visible(self._place(), self.rows, self.cols)
         return Bounded(np.where(seen, x.value, -np.inf), np.where(seen, x.error, 0.0))
 
     def _rescale(self, old: Any, new: Any) -> Bounded:
@@ -309,7 +311,7 @@ def _matrix_product(x: Bounded, y: Bounded, seen: NDArray[np.bool_] | None) -> B
 def _exp(x: Bounded) -> Bounded:
     value = np.exp(x.value)
     finite = np.isfinite(value)
-    return Bounded(value, np.where(finite, value * (np.exp(x.error) * (1 + 4 * U) - 1) + TINY, 0.0))
+    return Bounded(value, np.where(finite, np.exp(x.value + x.error) * (1 + 4 * U) - value + TINY, 0.0))
 
 
 def _log(x: Bounded) -> Bounded:

@@ -83,6 +83,9 @@ def check(trace: Trace) -> None:
     for described in meta.arrays:
         if described.initial >= 0:
             _demand(described.initial + described.size <= len(trace.values), f"{described.name} lies outside the pool")
+    if meta.values != "none":
+        unfilled = sum(info.size for info in meta.arrays if info.space == "hbm" and info.initial < 0)
+        _demand(unfilled <= len(trace.values), "its arrays claim more than its stores could have filled")
     moves = load | store
     _demand(_all(_tile_elements(meta.arrays, array[moves], events.tile[moves], events.tiles[moves]) == size[moves]),
             "a transfer is not of its tile's size")  # fmt: skip

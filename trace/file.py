@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -41,25 +41,25 @@ def save(trace: Trace, path: str | os.PathLike[str]) -> None:
     write_whole(Path(path), to_bytes(trace))
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write `data` to a file beside `path`, then put it in its place in one move."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Write `data` to a file beside `path`, then put it in its place in one move.
+
+    mode: the file's permissions, less the process's umask.
+    """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+    except FileNotFoundError:
+        raise TraceError(f"{path} cannot be written: there is no folder {path.parent}.") from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
+        os.replace(part, path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def load(path: str | os.PathLike[str]) -> Trace:

@@ -71,3 +71,21 @@ def references(formula: list[Any]) -> set[str]:
         if isinstance(part, list):
             found |= references(part)
     return found
+
+
+def sound(formula: object, depth: int = 32) -> bool:
+    """Whether nested lists from an untrusted file are a formula that this version knows."""
+    if not isinstance(formula, list) or not formula or depth == 0:
+        return False
+    match formula:
+        case ["num", int() | float()]:
+            return True
+        case ["const", str(name)]:
+            return name in CONSTANTS
+        case ["ref", str(), row, col, "old" | "new"]:
+            return all(index in ("r", "c", ":") or (type(index) is int and index >= 0) for index in (row, col))
+        case ["op", "+" | "-" | "*" | "/", a, b]:
+            return sound(a, depth - 1) and sound(b, depth - 1)
+        case ["call", str(name), *parts]:
+            return name in FUNCTIONS and all(sound(part, depth - 1) for part in parts)
+    return False

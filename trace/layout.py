@@ -11,12 +11,17 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
-from .events import MAX_INDEX
+from . import formula
 
 
 class TraceError(ValueError):
     """A trace file that cannot be read: one sentence says what is wrong with it."""
 
+
+MAX_NODES = 1024
+MAX_BLOCKS = 2**31 - 1
+MAX_ARRAY = 2**31 - 1  # elements
+SIZES = ("batch", "heads", "kv_heads", "seqlen_q", "seqlen_k", "head_dim")
 
 DTYPE_BYTES = {"float32": 4, "bool": 1}
 
@@ -189,8 +194,17 @@ class Meta:
             if launch.first_node != first:
                 raise TraceError(f"The trace numbers the slots of launch {launch.name} wrongly.")
             first += len(launch.slots)
-        if first >= MAX_INDEX:
-            raise TraceError("The trace has more arrays and slots than the format can number.")
+        if first > MAX_NODES:
+            raise TraceError(f"The trace has {first} arrays and slots; at most {MAX_NODES} are read.")
+        problem = _Reader(read.take("problem", dict), "the problem")
+        for size in SIZES:
+            problem.count(size)
+        if not isinstance(problem.data.get("scale"), int | float):
+            raise TraceError("The trace is damaged: the problem should have a scale.")
+        masked = problem.take("key_mask", bool)
+        if masked != any(array.name == "key_mask" for array in arrays):
+            raise TraceError("The trace is damaged: the problem and the arrays disagree on a key mask.")
+        problem.take("causal", bool)
         steps = tuple(_step(part, len(launches)) for part in read.parts("steps"))
         if not steps or steps[0].launch != -1:
             raise TraceError("The trace has no start among its kinds of step.")
@@ -204,7 +218,7 @@ class Meta:
             kernel=read.take("kernel", str),
             title=read.take("title", str),
             generator=read.take("generator", str),
-            problem=read.take("problem", dict),
+            problem=problem.data,
             tiling=tiling,
             values=read.choice("values", ("all", "focus", "none")),
             focus=read.take("focus", int),
@@ -272,7 +286,7 @@ def _array(read: _Reader) -> ArrayInfo:
         initial=read.count("initial", -1),
         filled=filled if isinstance(filled, str) else None,
     )
-    if array.size >= 2**31:
+    if array.size > MAX_ARRAY:
         raise TraceError(f"The trace is damaged: array {array.name} claims {array.size} elements.")
     if array.vector and cols != 1:
         raise TraceError(f"The trace is damaged: vector {array.name} has {cols} columns.")
@@ -294,6 +308,8 @@ def _launch(read: _Reader) -> LaunchInfo:
         )
         for slot in read.parts("slots")
     )
+    if prod(size for _, size in grid) > MAX_BLOCKS or not 1 <= len(grid) <= 8:
+        raise TraceError(f"The trace is damaged: {read.where} has a grid that no GPU could run.")
     return LaunchInfo(
         name=read.take("name", str),
         title=read.take("title", str),
@@ -314,8 +330,8 @@ def _step(read: _Reader, launches: int) -> StepInfo:
     relabel, formulas, lines = (read.take(key, dict) for key in ("relabel", "formulas", "lines"))
     if not all(isinstance(name, str) for name in relabel.values()):
         raise TraceError(f"The trace is damaged: {read.where} relabels a slot with something that is no name.")
-    if not all(isinstance(formula, list) for formula in formulas.values()):
-        raise TraceError(f"The trace is damaged: {read.where} has a formula that is not a list.")
+    if not all(formula.sound(text) for text in formulas.values()):
+        raise TraceError(f"The trace is damaged: {read.where} has a formula that this version does not know.")
     for pair in lines.values():
         if not (isinstance(pair, list) and len(pair) == 2 and all(type(line) is int for line in pair)):
             raise TraceError(f"The trace is damaged: {read.where} has lines that are not a first and a last.")

@@ -14,6 +14,7 @@ from __future__ import annotations
 from array import array as packed
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from types import TracebackType
 from typing import Any
 
@@ -27,7 +28,7 @@ from .layout import DTYPE_BYTES, ArrayInfo, LaunchInfo, SlotInfo, StepInfo
 Floats = NDArray[np.float32]
 Progress = Callable[[int, int], None]
 
-PROGRESS_EVERY = 512  # steps; a callback may cost as much as a screen update
+PROGRESS_EVERY = 0.05  # seconds; a step of large tiles may take longer than hundreds of small ones
 
 # Plain integers: a column takes them without asking an enum for its index.
 _LOAD, _STORE, _INIT, _FILL, _UPDATE, _BARRIER, _PARTIAL = (int(kind) for kind in Kind)
@@ -336,7 +337,7 @@ class Tape:
         self.block = 0
         self.step = OpenStep(self)
         self.total_steps, self.progress = total_steps, progress
-        self._countdown = PROGRESS_EVERY
+        self._told = monotonic()
 
     def caption(self, template: str) -> int:
         known = self.captions.get(template)
@@ -372,11 +373,9 @@ class Tape:
             step.kind, self.block, loops[0] if loops else NONE, loops[1] if len(loops) > 1 else NONE,
             len(self.rows) // 10, step.caption, len(self.args),
         ))  # fmt: skip
-        self._countdown -= 1
-        if not self._countdown:
-            self._countdown = PROGRESS_EVERY
-            if self.progress is not None:
-                self.progress(len(self.step_rows) // 7 - 1, self.total_steps)
+        if self.progress is not None and monotonic() - self._told > PROGRESS_EVERY:
+            self.progress(len(self.step_rows) // 7 - 1, self.total_steps)
+            self._told = monotonic()
 
     def load(self, slot: Slot, source: Array, tile: int, tiles: int, elements: int) -> None:
         now = slot.now

@@ -9,7 +9,7 @@ needed, never stored: a file cannot contradict itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -105,8 +105,12 @@ class Replay:
         return first
 
     def _launch_steps(self, launch: int) -> slice:
-        of_kind = np.array([step.launch for step in self.trace.meta.steps])[self.trace.steps_kind]
-        return slice(int(np.searchsorted(of_kind, launch)), int(np.searchsorted(of_kind, launch, "right")))
+        of_step = self._launch_of_step
+        return slice(int(np.searchsorted(of_step, launch)), int(np.searchsorted(of_step, launch, "right")))
+
+    @cached_property
+    def _launch_of_step(self) -> NDArray[np.int64]:
+        return np.array([step.launch for step in self.trace.meta.steps], np.int64)[self.trace.steps_kind]
 
     def state(self, t: int) -> State:
         trace = self.trace

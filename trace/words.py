@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 MINUS = "\u2212"  # a real minus sign is as wide as a plus
 LARGE = 1e6
+EXACT = 2**24  # whole numbers up to here are exact in float32
 _ROUND = Context(prec=400, rounding=ROUND_HALF_UP)
+_NUMBERED = re.compile(r"[0-9]{1,4}")
 _FIELD = re.compile(r"\{([^{}]+)\}")
 
 
@@ -31,7 +33,7 @@ def number(value: float, digits: int = 4) -> str:
         return f"{MINUS}∞" if value < 0 else "∞"
     size = abs(value)
     sign = MINUS if value < 0 else ""
-    if size < LARGE and size == int(size):
+    if size <= EXACT and size == int(size):
         return f"{sign}{int(size)}"
     if size >= LARGE or size < 0.5 * 10.0**-digits:
         return sign + _scientific(size)
@@ -92,7 +94,7 @@ def loop_name(name: str, index: int) -> str:
 def _fill(trace: Trace, t: int, template: str, args: tuple[float, ...]) -> str:
     def replace(match: re.Match[str]) -> str:
         field = match[1]
-        if field.isdigit():
+        if _NUMBERED.fullmatch(field):
             return number(args[int(field)]) if int(field) < len(args) else match[0]
         info = trace.step_info(t)
         if field in info.loops:

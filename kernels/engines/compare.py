@@ -41,6 +41,8 @@ def execute(run: Run, engine: str, fmad: bool = True) -> tuple[Plan, Result, str
     if engine not in ENGINES:
         raise ValueError(f"There is no engine {engine!r}: choose one of {', '.join(ENGINES)}.")
     kernel = get(run.kernel)
+    if not kernel.cuda_source.exists():
+        raise EngineError(f"{kernel.title} has no kernel.cu yet, so there is nothing to compare with its twin.")
     plan = Plan(run.trace, Source.read(kernel.cuda_source))
     if engine == "gpu":
         return plan, gpu.run(plan, fmad=fmad), ""

@@ -91,7 +91,7 @@ def flash_attention_1(machine: Machine, problem: Problem, tiling: Tiling, inputs
                 with block.step("fill Sij", j, i) as step:
                     Sij.fill(scores(Qi.now, Kj.now, scale, seen), 2 * r * c * d + r * c, S, S.index(plane, i, j))
                     block.barrier()
-                    captions.fill(step, Sij.now)
+                    captions.fill(step, Sij.now, seen)
                 with block.step("update m, l, O", j, i) as step:
                     m_new = np.maximum(mi.now, row_max(Sij.now))
                     a = rescale(mi.now, m_new)
@@ -136,5 +136,7 @@ def sizes(problem: Problem, tiling: Tiling, key_mask: bool) -> list[LaunchSize]:
             kept=heads * head,
             kept_most=head,
             stored=heads * p.seqlen_q * Tc * (d + 2),
+            made=0,
+            flops=heads * p.seqlen_q * (p.seqlen_k * (4 * d + 5) + Tc * (4 + 3 * d)),
         )
     ]

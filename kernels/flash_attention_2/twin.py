@@ -16,7 +16,7 @@ from ..problem import Problem, Tiling, tiles
 
 STEPS = (
     Step("block appears", "block {block} appears"),
-    Step("load Q, initialise", "load Q{Q}; m = −∞, l = 0, O = 0"),
+    Step("load Q, initialise", "load Q{Q}; m = −∞, l = 0, O = 0", formulas={"mi": "-inf", "li": "0", "Oi": "0"}),
     Step("load K, V", "load K{K}, V{V}", ("j",)),
     Step("fill Sij", "fill S{S}", ("j",), formulas={"Sij": "masked(scale * dot(Qi[r, :], Kj[c, :]))"}),
     Step(
@@ -65,6 +65,9 @@ def flash_attention_2(machine: Machine, problem: Problem, tiling: Tiling, inputs
     maskj = launch.shared("maskj", Bc, 1, dtype="bool") if mask else None
     alpha, lsei = launch.register("alpha", Br, 1, carry=True), launch.register("lsei", Br, 1)
 
+    blocks = Tr * p.group  # every query tile of every head that shares the keys
+    readers = f"Each of {blocks} blocks reads them for itself." if blocks > 1 else "No other block needs them."
+
     for block in launch.blocks():
         i, head, batch = block.at
         plane, kv = batch * p.heads + head, batch * p.kv_heads + head // p.group
@@ -86,12 +89,12 @@ def flash_attention_2(machine: Machine, problem: Problem, tiling: Tiling, inputs
                 if mask and maskj:
                     maskj.load(mask, batch, j)
                 block.barrier()
-                step.say(f"K{{K}} and V{{V}} come from HBM: {captions.count(c)}, read once by this block, and again by every other block.", c)
+                step.say(f"K{{K}} and V{{V}} come from HBM: {captions.count(c)}. {readers}", c)
             seen = visible(p, rows[i], r, keys[j], c, maskj.now if maskj else None)
             with block.step("fill Sij", j) as step:
                 Sij.fill(scores(Qi.now, Kj.now, scale, seen), 2 * r * c * d + r * c, S, S.index(plane, i, j))
                 block.barrier()
-                captions.fill(step, Sij.now)
+                captions.fill(step, Sij.now, seen)
             with block.step("update m, l, O", j) as step:
                 m_new = np.maximum(mi.now, row_max(Sij.now))
                 a = rescale(mi.now, m_new)
@@ -127,5 +130,7 @@ def sizes(problem: Problem, tiling: Tiling, key_mask: bool) -> list[LaunchSize]:
             kept=heads * N * row,
             kept_most=min(Br, N) * row,
             stored=heads * N * (d + 1),
+            made=heads * N * (d + 1),
+            flops=heads * (N * M * (4 * d + 5) + N * Tc * (4 + d) + N * (d + 2)),
         )
     ]

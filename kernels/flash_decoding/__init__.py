@@ -17,5 +17,6 @@ KERNEL = Kernel(
     source=Path(__file__).with_name("twin.py"),
     standing=attention_inputs,
     parameters=(*ATTENTION, "block_cols", "splits"),
+    one_query=True,
     overrides={"seqlen_q": 1, "block_cols": 2},
 )

@@ -16,7 +16,7 @@ from ..problem import Problem, Tiling, tiles
 
 SPLIT = (
     Step("block appears", "block {block} appears"),
-    Step("load Q, initialise", "load Q; m = −∞, l = 0, O = 0"),
+    Step("load Q, initialise", "load Q; m = −∞, l = 0, O = 0", formulas={"mi": "-inf", "li": "0", "Oi": "0"}),
     Step("load K, V", "load K{K}, V{V}", ("j",)),
     Step("fill Sij", "fill S{S}", ("j",), formulas={"Sij": "masked(scale * dot(Qi[r, :], Kj[c, :]))"}),
     Step(
@@ -96,6 +96,9 @@ def split_keys(machine: Machine, p: Problem, tiling: Tiling, ranges: list[tuple[
     maskj = launch.shared("maskj", Bc, 1, dtype="bool") if mask else None
     alpha = launch.register("alpha", 1, 1, carry=True)
 
+    others = " Other blocks read the other keys, side by side." if tiling.splits > 1 else ""
+    again = f", once for each of the {p.group} query heads that share them" if p.group > 1 else ", once"
+
     for block in launch.blocks():
         split, head, batch = block.at
         plane, kv = batch * p.heads + head, batch * p.kv_heads + head // p.group
@@ -104,9 +107,9 @@ def split_keys(machine: Machine, p: Problem, tiling: Tiling, ranges: list[tuple[
             if first == end:
                 step.say("Block {block} owns split {block.split}, which has no keys: its partial will be m = −∞, l = 0, O = 0.")
             elif keys[end] - keys[first] == 1:
-                step.say("Block {block} owns split {block.split}, key {0} alone. Other blocks read the other keys at the same time.", keys[first])
+                step.say(f"Block {{block}} owns split {{block.split}}, key {{0}} alone.{others}", keys[first])
             else:
-                step.say("Block {block} owns split {block.split}, keys {0} to {1}. Other blocks read the other keys at the same time.", keys[first], keys[end] - 1)
+                step.say(f"Block {{block}} owns split {{block.split}}, keys {{0}} to {{1}}.{others}", keys[first], keys[end] - 1)
         with block.step("load Q, initialise") as step:
             Qi.load(Q, plane, 0)
             mi.init(-INF, 1)
@@ -122,12 +125,12 @@ def split_keys(machine: Machine, p: Problem, tiling: Tiling, ranges: list[tuple[
                 if mask and maskj:
                     maskj.load(mask, batch, tile)
                 block.barrier()
-                step.say(f"K{{K}} and V{{V}} come from HBM: {captions.count(c)} that this split alone reads, once.", c)
+                step.say(f"K{{K}} and V{{V}} come from HBM: {captions.count(c)} that only this split reads{again}.", c)
             seen = visible(p, 0, 1, keys[tile], c, maskj.now if maskj else None)
             with block.step("fill Sij", j) as step:
                 Sij.fill(scores(Qi.now, Kj.now, scale, seen), 2 * c * d + c, S, S.index(plane, 0, tile))
                 block.barrier()
-                captions.fill(step, Sij.now)
+                captions.fill(step, Sij.now, seen)
             with block.step("update m, l, O", j) as step:
                 m_new = np.maximum(mi.now, row_max(Sij.now))
                 a = rescale(mi.now, m_new)
@@ -214,6 +217,10 @@ def sizes(problem: Problem, tiling: Tiling, key_mask: bool) -> list[LaunchSize]:
         LaunchSize(
             heads * splits, heads * (3 * splits + 3 * count), heads * (splits * (5 + 3) + count * (11 + key_mask)),
             heads * kept, 2 + d + 2 * min(size, p.seqlen_k) + most * (3 + d), heads * splits * (2 + d),
+            heads * splits * (2 + d), heads * (p.seqlen_k * (4 * d + 5) + count * (4 + d)),
         ),
-        LaunchSize(heads, heads * 5, heads * (3 + 5 + 4 + 2), heads * again, again, heads * d),
+        LaunchSize(
+            heads, heads * 5, heads * (3 + 5 + 4 + 2), heads * again, again, heads * d,
+            heads * d, heads * (5 * splits + 4 * splits * d + d),
+        ),
     ]  # fmt: skip

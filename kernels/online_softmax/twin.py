@@ -17,7 +17,7 @@ from ..problem import Problem, Tiling, tiles
 FIRST, SECOND = ("#first sweep: maximum and sum", "j"), ("#second sweep: write", "j")
 
 STEPS = (
-    Step("block appears", "block {block} appears; m = −∞, l = 0"),
+    Step("block appears", "block {block} appears; m = −∞, l = 0", formulas={"mi": "-inf", "li": "0"}),
     Step("load X", "load X{X}", FIRST),
     Step(
         "update m, l",
@@ -110,5 +110,7 @@ def sizes(problem: Problem, tiling: Tiling, key_mask: bool) -> list[LaunchSize]:
             kept=heads * p.seqlen_q * row,
             kept_most=min(Br, p.seqlen_q) * row,
             stored=heads * p.seqlen_q * p.seqlen_k,
+            made=heads * p.seqlen_q * p.seqlen_k,
+            flops=heads * p.seqlen_q * (7 * p.seqlen_k + 4 * Tc),
         )
     ]

@@ -26,7 +26,7 @@ MAXIMUM, SUM, DIVIDE = (
 )  # fmt: skip
 
 SOFTMAX = (
-    Step("block appears", "block {block} appears; m = −∞, l = 0"),
+    Step("block appears", "block {block} appears; m = −∞, l = 0", formulas={"mi": "-inf", "li": "0"}),
     Step("load S for the maximum", "load S{S}", MAXIMUM),
     Step("fold the maximum", "fold into m", MAXIMUM, formulas={"mi": "max(old(mi[r]), Sij[r, :])"}),
     Step("load S for the sum", "load S{S}", SUM),
@@ -42,7 +42,7 @@ SOFTMAX = (
 )
 
 PRODUCT = (
-    Step("block appears", "block {block} appears; O = 0"),
+    Step("block appears", "block {block} appears; O = 0", formulas={"Oi": "0"}),
     Step("load P, V", "load P{P}, V{V}", ("j",)),
     Step("accumulate O", "accumulate O", ("j",), formulas={"Oi": "old(Oi[r, c]) + mix(Pij[r, :], Vj[:, c])"}),
     Step("store O", "store O{O}"),
@@ -97,7 +97,7 @@ def write_scores(
             seen = visible(p, rows[i], r, keys[j], c, maskj.now if maskj else None)
             Sij.fill(scores(Qi.now, Kj.now, scale, seen), 2 * r * c * d + r * c, S, S.index(plane, i, j))
             block.barrier()
-            captions.fill(step, Sij.now)
+            captions.fill(step, Sij.now, seen)
         with block.step("store S") as step:
             Sij.store(S, plane, i, j)
             step.say(f"S{{S}} goes to HBM, {captions.count(r * c, 'number')}, to be read back three times.", r * c)
@@ -206,13 +206,16 @@ def sizes(problem: Problem, tiling: Tiling, key_mask: bool) -> list[LaunchSize]:
     heads, N, M = p.batch * p.heads, p.seqlen_q, p.seqlen_k
     most, square, blocks = min(Br, N), N * M, heads * Tr
     return [
-        LaunchSize(blocks * Tc, blocks * Tc * 4, blocks * Tc * (6 + key_mask), heads * square, most * min(Bc, M), heads * square),
+        LaunchSize(
+            blocks * Tc, blocks * Tc * 4, blocks * Tc * (6 + key_mask),
+            heads * square, most * min(Bc, M), heads * square, heads * square, heads * square * (2 * d + 1),
+        ),
         LaunchSize(
             blocks, blocks * (1 + 6 * Tc), blocks * (2 + Tc * (2 + 2 + 2 + 2 + 2 + 3)),
-            heads * N * (2 + 2 * Tc + M), most * (2 + 2 * Tc + M), heads * square,
+            heads * N * (2 + 2 * Tc + M), most * (2 + 2 * Tc + M), heads * square, heads * square, heads * square * 7,
         ),
         LaunchSize(
             blocks, blocks * (2 + 2 * Tc), blocks * (1 + Tc * (5 + key_mask) + 1),
-            heads * N * d * (1 + Tc), most * d * (1 + Tc), heads * N * d,
+            heads * N * d * (1 + Tc), most * d * (1 + Tc), heads * N * d, heads * N * d, heads * square * 2 * d,
         ),
     ]  # fmt: skip

@@ -11,6 +11,8 @@
 
 const MINUS = '\u2212'; // as wide as a plus
 const LARGE = 1e6;
+/** Whole numbers up to here are exact in float32. */
+const EXACT = 2 ** 24;
 const FIELD = /\{([^{}]+)\}/g;
 
 /** A number as people read it. @param {number} x */
@@ -18,7 +20,7 @@ export function number(x, digits = 4) {
   if (Number.isNaN(x)) return 'NaN';
   const sign = x < 0 ? MINUS : '', size = Math.abs(x);
   if (size === Infinity) return `${sign}∞`;
-  if (size < LARGE && Number.isInteger(size)) return sign + String(size);
+  if (size <= EXACT && Number.isInteger(size)) return sign + String(size);
   if (size >= LARGE || size < 0.5 * Number(`1e-${digits}`)) return sign + scientific(size, 3);
   return sign + size.toFixed(digits);
 }

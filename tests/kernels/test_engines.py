@@ -80,7 +80,7 @@ def test_cases_on_the_kernels(kernel: str) -> None:
     scores, values = np.array([[0], [1], [4], [2], [3]], np.float32), np.array([[1], [2], [3], [5], [4]], np.float32)
     fives = np.ones((5, 1), np.float32)
     nan = np.array([[1], [2], [np.nan], [np.nan]], np.float32)
-    tiles = {"block_rows": 1, "block_cols": 2}
+    tiles: dict[str, Any] = {"block_rows": 1, "block_cols": 2}
     rows: list[tuple[Any, float, float | None]] = [
         (fs.record(kernel, one, scores, values, scale=1.0, splits=2, **tiles), 3.351381, 4.451914),
         (fs.record(kernel, one, scores, values, scale=1.0, splits=8, **tiles), 3.351381, None),
@@ -110,7 +110,7 @@ def test_the_host_build_is_clean(kernel: str, sanitizer: str) -> None:
     masked = {"causal-more-queries", "first-tile-masked", "fully-masked-row"}
     names = masked | {"ragged", "grouped-heads", "zero-keys", "empty-splits", "batched", "no-columns"}
     known = KERNELS[kernel].parameters  # one tiling, one build
-    tiled = {name: 4 for name in ("block_rows", "block_cols", "head_dim") if name in known}
+    tiled: dict[str, Any] = {name: 4 for name in ("block_rows", "block_cols", "head_dim") if name in known}
     for name, asked in problems(KERNELS[kernel]).items():
         if name in names:
             plan = Plan(fs.record(kernel, **{**asked, **tiled}).trace, source_of(kernel))

@@ -44,6 +44,9 @@ def test_the_estimate_is_what_comes(kernel: str, asked: dict[str, Any]) -> None:
         assert len(trace.steps) == expected.steps
         assert len(trace.events) == expected.events
         assert trace.values.nbytes <= expected.value_bytes[values]
+        assert int(trace.events.flops.sum(dtype=np.int64)) == expected.flops
+        arrays = [array for array in trace.meta.arrays if array.space == "hbm"]
+        assert expected.hbm_bytes == 4 * sum(array.size for array in arrays)
     if kernel != "flash-decoding":  # where one split is the whole, its partial is not kept twice
         assert fs.record(kernel, values="all", **fit).trace.values.nbytes == expected.value_bytes["all"]
 
@@ -107,11 +110,25 @@ def test_progress_is_told_and_can_cancel() -> None:
     class Enough(Exception):
         pass
 
-    def stop(done: int, total: int) -> None:
-        raise Enough
+    reached: list[int] = []
 
+    def stop(done: int, total: int) -> None:
+        reached.append(done)
+        if done:
+            raise Enough
+
+    large: dict[str, Any] = {"seqlen_q": 2048, "seqlen_k": 2048, "head_dim": 256, "block_rows": 512, "block_cols": 512}
     with pytest.raises(Enough):
-        fs.record("flash-attention-2", progress=stop, **sizes)
+        fs.record("flash-attention-2", values="none", progress=stop, **large)
+    assert reached[0] == 0
+    assert 0 < reached[-1] < fs.estimate("flash-attention-2", **large).steps // 2  # in the middle, not at the end
+
+
+def test_a_run_too_large_is_refused_before_work() -> None:
+    with pytest.raises(fs.ParameterError, match=r"arrays of this run would take 27,\d+\.\d MiB, and 8,192\.0 MiB are allowed"):
+        fs.record("standard", seqlen_q=60000, seqlen_k=60000, head_dim=1, block_rows=1024, block_cols=1024, values="none")
+    with pytest.raises(fs.ParameterError, match=r"8\.6e\+10 operations, and 1e\+09 are allowed.* 86\.\d times smaller"):
+        fs.record("flash-attention-2", seqlen_q=8192, seqlen_k=8192, head_dim=319, max_flops=10**9, block_rows=64, block_cols=64)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +140,9 @@ def test_progress_is_told_and_can_cancel() -> None:
         ("standard", {"head_dim": 5000}, "head_dim", "from 1 to 1,024"),
         ("standard", {"heads": 6, "kv_heads": 4}, "kv_heads", "take a divisor of 6"),
         ("standard", {"scale": float("nan")}, "scale", "finite"),
+        ("standard", {"scale": True}, "scale", "finite"),
+        ("standard", {"inputs": ["a"]}, "inputs", "choose one of random"),
+        ("standard", {"budget_bytes": -1}, "values", "0 bytes or more"),
         ("standard", {"block_rows": 0}, "block_rows", "from 1 to"),
         ("standard", {"block_cols": 2.5}, "block_cols", "whole number"),
         ("standard", {"causal": 1}, "causal", "true or false"),
@@ -188,6 +208,45 @@ def test_every_preset_of_a_kernel_runs_and_shows_its_point(kernel: str) -> None:
         if preset == "large":
             scores = run.trace.state(-1)["X"] if KERNELS[kernel].matrix else run.outputs["lse"]
             assert np.all(np.abs(scores) > 1000)
+
+
+def test_numpys_numbers_are_taken_as_pythons() -> None:
+    run = fs.record("standard", block_rows=np.int64(2), scale=np.float32(0.5), causal=np.bool_(True))
+    assert run.tiling.block_rows == 2
+    assert run.problem.causal is True
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path: Any) -> None:
+    with pytest.raises(ValueError, match="there is no folder"):
+        fs.record("standard").save(tmp_path / "none" / "x.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arrays", "asked", "words", "never"),
+    [
+        ("online-softmax", ([[np.inf, 0, np.inf, 1]],), {"block_cols": 2}, "α is NaN", "α = 1"),
+        ("flash-attention-2", (np.full((2, 2), np.inf), np.eye(2) - 0.5, np.eye(2)), {}, "4 scores in shared", "hidden"),
+        ("flash-attention-2", (), {"causal": True}, "16 scores, 6 hidden", "the mask hides every pair: each score is NaN"),
+        ("flash-attention-2", (), {"heads": 2, "kv_heads": 2}, "Each of 2 blocks reads them", "No other block"),
+        ("flash-attention-2", (), {"seqlen_q": 4}, "No other block needs them", "Each of"),
+        ("flash-attention-2", (), {"heads": 4, "kv_heads": 2}, "Each of 4 blocks", "No other block"),
+        ("flash-decoding", (), {"heads": 4, "kv_heads": 2}, "once for each of the 2 query heads", "reads, once."),
+        ("flash-decoding", (), {"splits": 1}, "only this split reads, once.", "Other blocks"),
+        ("standard", (), {"seqlen_q": 1100, "seqlen_k": 1100, "block_rows": 1024, "block_cols": 1024}, "1048576 numbers", "e6"),
+    ],
+)
+def test_captions_say_only_what_is_so(
+    kernel: str, arrays: tuple[Any, ...], asked: dict[str, Any], words: str, never: str
+) -> None:
+    trace = fs.record(kernel, *arrays, **asked).trace
+    captions = {step.caption for step in trace.steps}
+    assert any(words in caption for caption in captions)
+    assert not any(never in caption for caption in captions)
+    if kernel.startswith("flash"):  # the readers that a caption counts are those of the ledger
+        times = trace.ledger()["K"]["loads"]["elements"] / trace.meta.array("K").size
+        told = next((int(c.split("Each of ")[1].split()[0]) for c in captions if "Each of " in c and "blocks" in c), 1)
+        told = next((int(c.split("for each of the ")[1].split()[0]) for c in captions if "for each of the" in c), told)
+        assert told == times
 
 
 def test_a_saved_run_comes_back(tmp_path: Any) -> None:

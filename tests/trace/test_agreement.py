@@ -102,7 +102,8 @@ def test_exact_arithmetic_is_the_oracles(kernel: str, asked: dict[str, Any]) -> 
     for _ in exact.walk():
         pass
     mask = start["key_mask"].reshape(run.problem.batch, -1) != 0 if "key_mask" in start else None
-    right = reference.attention(*(start[name] for name in "QKV"), causal=run.problem.causal, key_mask=mask)
+    q, k, v = (start[name] for name in "QKV")
+    right = reference.attention(q, k, v, causal=run.problem.causal, key_mask=mask)
     got = exact.arrays["O"].value.reshape(right.O.shape)
     assert np.abs(got - right.O).max() < 1e-14
 
@@ -148,6 +149,20 @@ def test_what_a_slot_may_hold(got: list[float], want: list[float], error: float,
     assert verdict.ok is ok
     assert verdict.nonfinite == int(not ok and not (np.isfinite(got[0]) and np.isfinite(want[0])))
     assert (verdict.used <= 1) is ok
+
+
+@pytest.mark.parametrize("kernel", ATTENTION)
+def test_scores_so_large_that_rounding_decides_all_are_no_difference(kernel: str) -> None:
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((n, 4)).astype(np.float32) for n in (1 if kernel == "flash-decoding" else 8, 8, 8))
+    trace = fs.record(kernel, np.full_like(q, 1e30), k, v).trace
+    seen = []
+    for step in trace.steps[1:]:
+        state = trace.state(step.index)
+        seen += [(step.index, slot, state[slot].reshape(len(state[slot]), -1)) for slot in ("Sij", "mi", "li") if slot in state]
+    written = {(t, name) for t, slots in Exact(trace).walk() for name in slots}
+    verdict = agree(trace, [found for found in seen if found[:2] in written], {}, engine="the twin itself")
+    assert verdict.ok, str(verdict.first_divergence)
 
 
 def test_differences_are_measured() -> None:

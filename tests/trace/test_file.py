@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -21,6 +22,7 @@ from safetensors.numpy import save as save_tensors
 
 import flashstep as fs
 from flashstep.trace import file
+from flashstep.trace.bounds import Exact
 from flashstep.trace.events import EVENT_COLUMNS, STEP_COLUMNS
 
 GOOD = fs.record("flash-decoding", seqlen_k=7, splits=3, heads=2).to_bytes()
@@ -142,9 +144,35 @@ def read(data: bytes) -> bool:
         return False
     for step in run.trace.steps:
         assert isinstance(step.caption, str)
-        run.trace.state(step.index)
+        assert all(isinstance(text, str) for text in step.path)
+    for t in {0, len(run.trace.steps) // 2, len(run.trace.steps) - 1}:
+        for numbers in run.trace.state(t).values():
+            assert isinstance(numbers, np.ndarray)
     run.trace.ledger()
+    if run.trace.meta.values == "all":
+        with contextlib.suppress(ValueError):  # a sound file may describe formulas that do not fit its slots
+            for _ in Exact(run.trace).walk():
+                pass
     return True
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda meta: meta["launches"][0].update(grid=[{"axis": "x", "size": 2**31 - 1}] * 4),
+        lambda meta: meta["captions"].append("{²}") or meta["captions"].__setitem__(0, "{²} {9999999999} {" + "9" * 5000 + "}"),
+        lambda meta: meta["problem"].update(key_mask=True),
+        lambda meta: meta["problem"].clear(),
+        lambda meta: meta["steps"][3]["formulas"].update(Sij=["call", "__init__"]),
+        lambda meta: meta["steps"][3]["formulas"].update(Sij=["call", "sum", ["ref", "Sij", "x", 0, "new"]]),
+        lambda meta: meta["arrays"][3].update(space="hbm", rows=2**31 - 1, row_edges=[0, 2**31 - 1]),
+        lambda meta: meta["launches"][0]["slots"].extend([meta["launches"][0]["slots"][0]] * 2000),
+    ],
+)
+def test_a_header_that_lies_is_read_or_refused(damage: Any) -> None:
+    tensors, meta = parts(GOOD)
+    damage(meta)
+    read(whole(tensors, meta))
 
 
 @pytest.mark.parametrize(
