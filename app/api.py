@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
@@ -15,14 +15,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 
 from .. import record
 from ..kernels import registry
 from ..kernels.kernel import Kernel
 from ..kernels.problem import ParameterError
 from . import parameters
-from .arrayfiles import Arrays, ArraysError, read_file, read_text, settle
+from .arrayfiles import Array, Arrays, ArraysError, read_file, read_text, settle
 from .arrays import GONE, ArrayStore
 from .jobs import Job, Jobs, Progress, QueueFull
 from .settings import Settings
@@ -31,6 +31,7 @@ from .source import sources
 router = APIRouter(prefix="/api")
 logger = logging.getLogger("flashstep")
 MAX_FILES = 8
+MAX_DIGITS = 400  # Python refuses to read thousands of them
 # Up to here a recording takes a fraction of a second, and its own worker.
 SMALL_EVENTS = 20_000
 SMALL_BYTES = 8 * 2**20
@@ -137,15 +138,13 @@ async def leave(name: str, shared: Shared, ticket: str | None = None) -> Respons
 @router.get("/recordings/{name}/trace")
 def trace(name: str, request: Request, shared: Shared) -> Response:
     """The trace file. It never changes under this address."""
+    etag = f'"{name}"'
+    headers = {"ETag": etag, "Cache-Control": IMMUTABLE}
+    if shared.jobs.store.has(name) and etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
     kept = shared.jobs.store.get(name)
     if kept is None:
         return error_answer(404, UNKNOWN_RECORDING)
-    etag = f'"{name}"'
-    headers = {"ETag": etag, "Cache-Control": IMMUTABLE}
-    if etag in request.headers.get("if-none-match", ""):
-        return Response(status_code=304, headers=headers)
-    if isinstance(kept, Path):
-        return FileResponse(kept, headers=headers, media_type="application/octet-stream")
     return Response(kept, headers=headers, media_type="application/octet-stream")
 
 
@@ -162,7 +161,9 @@ def answer(job: Job, more: Mapping[str, Any]) -> Response:
 def refused(errors: dict[str, str], sent: dict[str, Any]) -> Response:
     """What was asked cannot be: a sentence by field, and what was sent."""
     values = {
-        key: value for key, value in sent.items() if isinstance(value, str | int | bool) or value is None
+        key: value
+        for key, value in sent.items()
+        if value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
     }
     return JSONResponse({"error": next(iter(errors.values())), "errors": errors, "values": values}, 422)
 
@@ -176,13 +177,18 @@ async def read_json(request: Request) -> dict[str, Any]:
     """The body, a JSON object. Raises HTTPException 400."""
     refusal = HTTPException(400, 'The body should be a JSON object, such as {"kernel": "flash-attention-2"}.')
     try:
-        sent = json.loads(await request.body())
+        sent = json.loads(await request.body(), parse_int=_parse_int)
         json.dumps(sent, ensure_ascii=False).encode()  # halves of characters could not be sent back
     except (ValueError, RecursionError):
         raise refusal from None
     if not isinstance(sent, dict):
         raise refusal
     return sent
+
+
+def _parse_int(digits: str) -> int | str:
+    """A whole number; one that no field could hold stays text, and is refused beside its field."""
+    return int(digits) if len(digits) <= MAX_DIGITS else digits
 
 
 @router.post("/arrays")
@@ -200,7 +206,7 @@ async def keep_arrays(request: Request, shared: Shared) -> Response:
                             files.append((part.filename, await part.read()))
                     elif key == "text" and part.strip():
                         files.append(("pasted.txt", part.encode()))
-        except (MultiPartException, HTTPException) as error:
+        except (MultiPartException, HTTPException, UnicodeError) as error:
             if isinstance(error, HTTPException) and error.status_code == 413:
                 raise
             return error_answer(
@@ -218,21 +224,23 @@ async def keep_arrays(request: Request, shared: Shared) -> Response:
     except OSError as error:
         logger.warning("arrays cannot be kept in %s: %s", shared.settings.data_directory, error)
         return error_answer(507, "The server cannot write to its data folder; its log says why.")
-    fits = await run_in_threadpool(_fits, name, shared)
+    fits = await run_in_threadpool(_fits, name, settled, shared.settings)
     return JSONResponse({"arrays": name, "shapes": settled.shapes, "notes": settled.notes, "fits": fits})
 
 
 def _read(files: list[tuple[str, bytes]], limit: int) -> Arrays:
     if not files:
         raise ArraysError("Choose a file or paste numbers.")
-    found: dict[str, Any] = {}
+    found: dict[str, Array] = {}
+    left = limit
     for file, data in files:
-        arrays = read_text(_decode(data)) if file == "pasted.txt" else read_file(file, data, limit)
+        arrays = read_text(_decode(data)) if file == "pasted.txt" else read_file(file, data, left)
+        left -= sum(array.nbytes for array in arrays.values())
         for name, array in arrays.items():
             if name in found:
                 raise ArraysError(f"{name} comes twice; send it once.")
             found[name] = array
-    return settle(found)
+    return settle(found, limit)
 
 
 def _decode(data: bytes) -> str:
@@ -242,11 +250,11 @@ def _decode(data: bytes) -> str:
         raise ArraysError("The text is not UTF-8; paste plain numbers.") from None
 
 
-def _fits(name: str, shared: Services) -> dict[str, bool | str]:
+def _fits(name: str, kept: Arrays, settings: Settings) -> dict[str, bool | str]:
     """For each kernel, whether these arrays can be recorded with its defaults, or the sentence that says why not."""
     fits: dict[str, bool | str] = {}
     for kernel in registry.KERNELS.values():
-        parsed = parameters.parse(kernel, {"arrays": name}, shared.settings, shared.arrays.get)
+        parsed = parameters.parse(kernel, {"arrays": name}, settings, lambda _: kept.arrays)
         fits[kernel.name] = next(iter(parsed.errors.values())) if parsed.errors else True
     return fits
 
@@ -257,7 +265,8 @@ def look_at_arrays(name: str, shared: Shared) -> Response:
     found = shared.arrays.get(name)
     if found is None:
         return error_answer(404, GONE)
-    return JSONResponse({"arrays": name, "shapes": Arrays(found).shapes, "fits": _fits(name, shared)})
+    kept = Arrays(found)
+    return JSONResponse({"arrays": name, "shapes": kept.shapes, "fits": _fits(name, kept, shared.settings)})
 
 
 @router.get("/source/{kernel}")

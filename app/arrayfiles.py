@@ -12,12 +12,17 @@ import json
 import math
 import re
 import struct
+import sys
 import zipfile
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .tables import size
 
 Array = NDArray[np.generic]
 
@@ -30,9 +35,14 @@ ALIASES = {
     **dict.fromkeys(("key_mask", "keymask", "mask"), "key_mask"),
 }
 ATTENTION = ("q", "k", "v")
+_LOOSE = re.compile(rf"({'|'.join(sorted(ALIASES, key=len, reverse=True))})(?![a-z])")  # q64, K_cache, key-mask.1
+NAMING = "the name of a file or entry says which array it is"
+SAVED_RUN = b'{"__metadata__":{"flashstep":'  # how the header of a trace file begins
 MAX_ENTRIES = 32  # arrays in one .npz or .safetensors
 MAX_HEADER = 64 * 1024
 MAX_TEXT_NUMBERS = 200_000
+MAX_WORD = 1000
+MAX_TEXT = 25 * MAX_TEXT_NUMBERS  # characters: the longest number and a space
 
 SAFETENSORS_TYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|b1",
@@ -71,12 +81,14 @@ def read_file(name: str, data: bytes, limit: int) -> dict[str, Array]:
     stem, _, suffix = name.rpartition(".")
     suffix = suffix.lower()
     name = _short(name)
+    if data[8:].startswith(SAVED_RUN):
+        raise ArraysError(f"{name} is a saved run, not arrays; read it with `flashstep show {name}`.")
     if suffix == "npy":
         return {stem or "array": read_npy(name, data)}
     if suffix == "npz":
         return read_npz(name, data, limit)
     if suffix == "safetensors":
-        return read_safetensors(name, data)
+        return read_safetensors(name, data, limit)
     if suffix in ("txt", "csv"):
         try:
             return read_text(data.decode("utf-8-sig"))
@@ -145,9 +157,7 @@ def read_npz(name: str, data: bytes, limit: int) -> dict[str, Array]:
                     content = stream.read(left + 1)
                 left -= len(content)
                 if left < 0:
-                    raise ArraysError(
-                        f"{name} unpacks to more than {limit // 2**20} MiB; send smaller arrays."
-                    )
+                    raise ArraysError(f"{name} unpacks to more than {size(limit)}; send smaller arrays.")
                 arrays[entry.filename.removesuffix(".npy")] = read_npy(
                     f"{_short(entry.filename)} in {name}", content
                 )
@@ -160,8 +170,8 @@ def read_npz(name: str, data: bytes, limit: int) -> dict[str, Array]:
     return arrays
 
 
-def read_safetensors(name: str, data: bytes) -> dict[str, Array]:
-    """The tensors of a `.safetensors` file. Raises `ArraysError`."""
+def read_safetensors(name: str, data: bytes, limit: int) -> dict[str, Array]:
+    """The tensors of a `.safetensors` file, decoding to at most `limit` bytes in all. Raises `ArraysError`."""
     damaged = ArraysError(
         f"{name} is not a readable .safetensors file; write it with safetensors.numpy.save_file."
     )
@@ -183,18 +193,25 @@ def read_safetensors(name: str, data: bytes) -> dict[str, Array]:
             )
             for key, tensor in header.items()
         ]
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         raise damaged from None
     if len(tensors) > MAX_ENTRIES:
         raise ArraysError(f"{name} holds {len(tensors)} arrays; keep at most {MAX_ENTRIES}.")
-    arrays: dict[str, Array] = {}
-    for key, kind, shape, offsets in tensors:
+    decoded = end = 0
+    for key, kind, shape, offsets in sorted(tensors, key=lambda tensor: tensor[3]):
         if kind not in SAFETENSORS_TYPES:
             raise ArraysError(f"{_short(key)} in {name} is of type {_short(kind)}; save it as F32.")
-        dtype = np.dtype(SAFETENSORS_TYPES[kind])
-        if len(offsets) != 2 or not 0 <= offsets[0] <= offsets[1] <= len(body):
+        # Tensors that share bytes would decode to many times the file.
+        if len(offsets) != 2 or not end <= offsets[0] <= offsets[1] <= len(body):
             raise damaged
-        _check_length(f"{_short(key)} in {name}", tuple(shape), dtype.itemsize, offsets[1] - offsets[0])
+        begin, end = offsets
+        _check_length(f"{_short(key)} in {name}", tuple(shape), np.dtype(SAFETENSORS_TYPES[kind]).itemsize, end - begin)
+        decoded += (end - begin) * (2 if kind == "BF16" else 1)
+    if decoded > limit:
+        raise ArraysError(f"{name} unpacks to more than {size(limit)}; send smaller arrays.")
+    arrays: dict[str, Array] = {}
+    for key, kind, shape, offsets in tensors:
+        dtype = np.dtype(SAFETENSORS_TYPES[kind])
         array = np.frombuffer(body[offsets[0] : offsets[1]], dtype).reshape(shape)
         if kind == "BF16":  # the upper half of a float32
             array = (array.astype(np.uint32) << 16).view(np.float32)
@@ -203,7 +220,10 @@ def read_safetensors(name: str, data: bytes) -> dict[str, Array]:
 
 
 _HEADING = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?:[:=]\s*(.*))?$")
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|inf(?:inity)?|nan|true|false)")
+# None of these looks at a stretch of text twice, however long it is.
+_NUMBER = re.compile(r"[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan|true|false)")
+_LINE = re.compile(r"([^\r\n]*)(?:\r\n|\r|\n|\Z)")
+_WORD = re.compile(r"(?P<row>\](?:\s*,)?\s*\[)|[^\s,;\[\](){}]+")
 
 
 def read_text(text: str) -> dict[str, Array]:
@@ -213,11 +233,14 @@ def read_text(text: str) -> dict[str, Array]:
     numbers. Without headings, blank lines part the matrices: three are q, k and v, a single one is x.
     Raises `ArraysError`.
     """
+    too_long = ArraysError(f"This is more than {MAX_TEXT_NUMBERS:,} numbers; send a .npy file instead.")
+    if len(text) > MAX_TEXT:
+        raise too_long
     named: dict[str, list[list[float]]] = {}
     unnamed: list[list[list[float]]] = [[]]
     current: list[list[float]] | None = None
     total = 0
-    for number, line in enumerate(text.replace("−", "-").splitlines(), 1):
+    for number, line in enumerate(map(itemgetter(1), _LINE.finditer(text.replace("−", "-"))), 1):
         heading = _HEADING.match(line)
         if heading and not _NUMBER.fullmatch(heading[1].lower()):
             name = ALIASES.get(heading[1].lower())
@@ -229,15 +252,17 @@ def read_text(text: str) -> dict[str, Array]:
             line = heading[2] or ""
         elif current is None and not line.strip() and unnamed[-1]:
             unnamed.append([])
-        for piece in _rows(line):
-            row = [_number(word, number) for word in re.split(r"[\s,;\[\](){}]+", piece) if word]
-            total += len(row)
+        rows: list[list[float]] = [[]]
+        for word in _WORD.finditer(line):
+            if word["row"]:  # [[1, 2], [3, 4]] on one line is two rows, as NumPy and Python print them
+                if rows[-1]:
+                    rows.append([])
+                continue
+            rows[-1].append(_number(word[0], number))
+            total += 1
             if total > MAX_TEXT_NUMBERS:
-                raise ArraysError(
-                    f"This is more than {MAX_TEXT_NUMBERS:,} numbers; send a .npy file instead."
-                )
-            if row:
-                (unnamed[-1] if current is None else current).append(row)
+                raise too_long
+        (unnamed[-1] if current is None else current).extend(row for row in rows if row)
     loose = [rows for rows in unnamed if rows]
     if named and loose:
         raise ArraysError("Some rows stand before the first name; begin with a line that says q, k, v or x.")
@@ -254,18 +279,18 @@ def read_text(text: str) -> dict[str, Array]:
     return {name: _matrix(name, rows) for name, rows in named.items()}
 
 
-def _rows(line: str) -> list[str]:
-    """`[[1, 2], [3, 4]]` on one line is two rows, as NumPy and Python print them."""
-    return re.split(r"\]\s*,?\s*\[", line)
-
-
 def _number(word: str, line: int) -> float:
-    if not _NUMBER.fullmatch(word.lower()):
+    if len(word) > MAX_WORD or not _NUMBER.fullmatch(word.lower()):
         shown = word if len(word) <= 20 else word[:19] + "…"
         raise ArraysError(
             f"Line {line} has “{shown}”, which is not a number; write numbers such as 0.5, -inf or 1e-3."
         )
-    return {"true": 1.0, "false": 0.0}[word.lower()] if word.lower() in ("true", "false") else float(word)
+    if word.lower() in ("true", "false"):
+        return float(word.lower() == "true")
+    number = float(word)
+    if math.isinf(number) and "n" not in word.lower():  # 1e999, not inf: kept finite, so that `settle` has its word
+        return math.copysign(sys.float_info.max, number)
+    return number
 
 
 def _matrix(name: str, rows: list[list[float]]) -> Array:
@@ -308,24 +333,23 @@ def _check_length(name: str, shape: tuple[int, ...], itemsize: int, length: int)
         )
 
 
-def settle(found: dict[str, Array]) -> Arrays:
+def settle(found: dict[str, Array], limit: int = 2**62) -> Arrays:
     """The arrays under the names that kernels know, as float32, with notes on what that changed.
 
     Unknown names are left out when known ones are there; otherwise three arrays are q, k and v in their order, and a
-    single one is x. Raises `ArraysError` for missing, doubled or misshapen ones.
+    single one is x. Raises `ArraysError` for missing, doubled or misshapen ones, and for more than `limit` bytes.
     """
     notes: list[str] = []
     known: dict[str, tuple[str, Array]] = {}
-    for original, array in found.items():
-        name = ALIASES.get(original.strip().lower())
-        if name is not None:
-            if name in known:
-                raise ArraysError(f"{known[name][0]} and {original} are both {name}; send one of them.")
-            known[name] = (original, array)
-    others = [name for name in found if ALIASES.get(name.strip().lower()) is None]
+    roles = _roles(found)
+    for original, name in roles.items():
+        if name in known:
+            raise ArraysError(f"{_short(known[name][0])} and {_short(original)} are both {name}; send one of them.")
+        known[name] = (original, found[original])
+    others = [name for name in found if name not in roles]
     if not any(name in known for name in (*ATTENTION, "x")):
-        if len(others) not in (1, 3):
-            raise ArraysError("Name the arrays q, k and v (or x for a single matrix), so that each is known.")
+        if len(others) != 3 and not (len(others) == 1 and found[others[0]].ndim == 2):
+            raise ArraysError(f"{NAMING.capitalize()}: call them q, k and v (or x).")
         names = ATTENTION if len(others) == 3 else ("x",)
         known |= {name: (other, found[other]) for name, other in zip(names, others, strict=True)}
         notes.append(
@@ -337,7 +361,12 @@ def settle(found: dict[str, Array]) -> Arrays:
         notes.append(f"Left out: {', '.join(map(_short, sorted(others)[:8]))}.")
     missing = [name for name in ATTENTION if name not in known]
     if 0 < len(missing) < 3:
-        raise ArraysError(f"{' and '.join(missing)} is missing; send q, k and v together.")
+        verb = "is" if len(missing) == 1 else "are"
+        unknown = f", and {_short(others[0])} names none" if others else ""
+        raise ArraysError(f"{' and '.join(missing)} {verb} missing; send q, k and v together: {NAMING}{unknown}.")
+    taken = sum(array.size * (1 if name == "key_mask" else 4) for name, (_, array) in known.items())
+    if taken > limit:
+        raise ArraysError(f"These arrays take {size(taken)} as float32; send at most {size(limit)}.")
     settled: dict[str, Array] = {}
     for name in (*ATTENTION, "x", "key_mask"):
         if name in known:
@@ -347,8 +376,20 @@ def settle(found: dict[str, Array]) -> Arrays:
     return Arrays(settled, tuple(notes))
 
 
+def _roles(names: Iterable[str]) -> dict[str, str]:
+    """Which array each name says it is, where it says so. `q` is meant before `q64`, which serves where no `q` is."""
+    plain = {name: name.strip().lower().replace("-", "_") for name in names}
+    roles = {name: ALIASES[text] for name, text in plain.items() if text in ALIASES}
+    taken = {*roles.values()}
+    for name, text in plain.items():
+        loose = _LOOSE.match(text)
+        if name not in roles and loose and ALIASES[loose[1]] not in taken:
+            roles[name] = ALIASES[loose[1]]
+    return roles
+
+
 def _check_shape(name: str, array: Array) -> None:
-    shape = "×".join(str(n) for n in array.shape) or "a single number"
+    shape = array.shape or "a single number"
     if name == "key_mask":
         if array.ndim not in (1, 2):
             raise ArraysError(
@@ -405,4 +446,4 @@ def encode(arrays: dict[str, Array]) -> bytes:
 
 def decode(data: bytes) -> dict[str, Array]:
     """What `encode` wrote, checked again. Raises `ArraysError`."""
-    return read_safetensors("the kept file", data)
+    return read_safetensors("the kept file", data, len(data))

@@ -14,6 +14,7 @@ from pathlib import Path
 from . import files
 from .arrayfiles import Array, Arrays, ArraysError, decode, encode
 from .settings import Settings
+from .tables import size
 
 HASH = re.compile(r"[0-9a-f]{64}")
 GONE = "These arrays are not kept here any more; send them again, and the link works as before."
@@ -30,11 +31,9 @@ class ArrayStore:
     def put(self, arrays: Arrays) -> str:
         """Keep `arrays` and return their hash. Raises `ArraysError` when they are too large to keep."""
         data = encode(arrays.arrays)
-        if len(data) > min(self._settings.upload_bytes, self._settings.arrays_bytes):
-            limit = min(self._settings.upload_bytes, self._settings.arrays_bytes) // 2**20
-            raise ArraysError(
-                f"These arrays take {len(data) / 2**20:.1f} MiB as float32; send at most {limit} MiB."
-            )
+        limit = min(self._settings.upload_bytes, self._settings.arrays_bytes)
+        if len(data) > limit:
+            raise ArraysError(f"These arrays take {size(len(data))} as float32; send at most {size(limit)}.")
         name = hashlib.sha256(data).hexdigest()
         with self._lock:
             files.private_directory(self._settings.data_directory)

@@ -32,7 +32,7 @@ from ..kernels.kernel import Kernel
 from ..kernels.problem import ParameterError
 from ..kernels.record import Estimate, estimate
 from ..trace.agreement import Agreement, Divergence, SlotAgreement
-from . import files, parameters, verdicts
+from . import files, parameters, tables, verdicts
 from .api import (
     NO_LIMITS,
     Shared,
@@ -51,8 +51,6 @@ router = APIRouter(prefix="/api")
 logger = logging.getLogger("flashstep")
 UNKNOWN = "This comparison is not kept any more; ask for it again."
 BUILDS, BUILDS_BYTES = 256, 256 * 2**20  # host builds that are kept between comparisons
-TRUE = (True, None, "", "true", "on", "1")
-FALSE = (False, "false", "off", "0")
 _SHRINK = ("seqlen_k", "seqlen_q", "heads", "batch", "head_dim")
 
 
@@ -93,9 +91,10 @@ async def begin(request: Request, shared: Shared) -> Response:
     if kernel is None:
         return refused({"kernel": unknown_kernel(sent.get("kernel"))}, sent)
     engine, fmad = sent.get("engine"), sent.get("fmad")
+    fused = True if fmad is None or fmad == "" else parameters.truth(fmad)
     if not isinstance(engine, str) or engine not in verdicts.ENGINES:
         return refused({"engine": f"There is no such engine; choose one of {', '.join(verdicts.ENGINES)}."}, sent)
-    if fmad not in (*TRUE, *FALSE):
+    if fused is None:
         return refused({"fmad": "fmad should be true or false."}, sent)
     parsed = await run_in_threadpool(parameters.parse, kernel, sent, shared.settings, shared.arrays.get)
     errors = dict(parsed.errors)
@@ -106,7 +105,7 @@ async def begin(request: Request, shared: Shared) -> Response:
     missing = (await run_in_threadpool(every_engine))[engine]
     if missing is not None:
         return refused({"engine": missing}, sent)
-    asked, fused = parsed.request, fmad in TRUE or engine != "gpu"
+    asked, fused = parsed.request, fused or engine != "gpu"
     work = partial(make, asked, engine, fused)
     name = name_of(kernel, asked, engine, fused)
     try:
@@ -138,8 +137,8 @@ def too_large(kernel: Kernel, asked: parameters.Request, sizes: Estimate, settin
     what = (
         f"{sizes.steps:,} steps are more than the {settings.compare_steps:,} that are compared here"
         if sizes.steps > settings.compare_steps
-        else f"{sizes.value_bytes['all'] / 2**20:,.0f} MiB of numbers are more than the"
-        f" {settings.compare_bytes / 2**20:,.0f} MiB that are compared here"
+        else f"{tables.size(sizes.value_bytes['all'])} of numbers are more than the"
+        f" {tables.size(settings.compare_bytes)} that are compared here"
     )
     place = "arrays" if asked.arrays else "seqlen_k"
     return {place: f"{what}: {fitting(kernel, asked, fit)}. The command line has no such limit."}

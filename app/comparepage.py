@@ -36,7 +36,7 @@ async def compare(name: str, request: Request, shared: Shared) -> Response:
     context = form_context("compare", kernel, query, parsed, (*KEPT, "engine", "fmad"))
     context["embedded"] |= {
         "engine": chosen,
-        "fmad": query.get("fmad") != "false",
+        "fmad": parameters.truth(query.get("fmad") or "on") is not False,
         "limits": {"steps": shared.settings.compare_steps},
     }
     return render(

@@ -17,9 +17,11 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .tables import size
+
 POLICY = (
     "default-src 'self'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; "
-    "img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; frame-ancestors 'self'"
+    "img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -146,6 +148,23 @@ class BodyLimit:
         await self.app(scope, counted, send)
 
 
+class Head:
+    """Answers HEAD wherever GET is answered: with the same headers, and no body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_no_body(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        await self.app({**scope, "method": "GET"}, receive, send_no_body)
+
+
 class Compress(GZipMiddleware):
     """Packs text. A trace is left as it is: it is large and read on this machine, where packing costs more than it saves."""
 
@@ -161,13 +180,3 @@ def refuse(scope: Scope, status: int, sentence: str) -> Response:
     if scope["path"].startswith("/api/"):
         return Response(json.dumps({"error": sentence}), status, media_type="application/json")
     return Response(sentence + "\n", status, media_type="text/plain")
-
-
-def size(count: int) -> str:
-    """A number of bytes as a person reads it: `40 B`, `1.5 KiB`, `32 MiB`."""
-    value = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024 or unit == "GiB":
-            return f"{value:.1f}".rstrip("0").rstrip(".") + f" {unit}" if unit != "B" else f"{count} B"
-        value /= 1024
-    raise AssertionError("unreachable")

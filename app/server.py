@@ -20,13 +20,14 @@ from ..kernels.registry import KERNELS
 from . import api, assets, compare, comparepage, pages
 from .arrays import ArrayStore
 from .jobs import Jobs, RecordingStore
-from .middleware import HEADERS, BodyLimit, Compress, HostCheck, SecurityHeaders
+from .middleware import HEADERS, BodyLimit, Compress, Head, HostCheck, SecurityHeaders
 from .parameters import code_hash
 from .settings import Settings
 from .source import sources
 
 BODY_BYTES = 64 * 1024
 SWITCH_SECONDS = 0.001
+QUIET_SECONDS = 3  # after the start: by then the first page has what it needs
 TITLES = {404: "There is nothing here", 405: "That cannot be done here", 413: "That is too large"}
 
 
@@ -42,8 +43,12 @@ def create_app(settings: Settings | None = None, host: str = "127.0.0.1") -> Fas
         # of the dozen turns that a request needs: beside a long recording a static file took 16 ms, now 7.
         before = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
-        threading.Thread(target=warm_up, name="flashstep-warm-up", daemon=True).start()
+        warm_up()
+        colouring = threading.Timer(QUIET_SECONDS, colour_sources)
+        colouring.daemon = True
+        colouring.start()
         yield
+        colouring.cancel()
         comparisons.close()
         jobs.close()
         sys.setswitchinterval(before)
@@ -56,6 +61,7 @@ def create_app(settings: Settings | None = None, host: str = "127.0.0.1") -> Fas
         lifespan=lifespan,
         middleware=[
             Middleware(SecurityHeaders),
+            Middleware(Head),
             Middleware(HostCheck, host=host, allowed=settings.allowed_hosts),
             Middleware(
                 BodyLimit,
@@ -80,10 +86,14 @@ def create_app(settings: Settings | None = None, host: str = "127.0.0.1") -> Fas
 
 
 def warm_up() -> None:
-    """Compile the templates, hash the code and colour the sources, so that the first page does not wait for it."""
+    """Compile the templates and hash the code, which the first page would wait for."""
     for name in pages.templates.list_templates():
         pages.templates.get_template(name)
     code_hash()
+
+
+def colour_sources() -> None:
+    """Colour the kernels' sources: later, because it would take half the interpreter from the first page, which shows none."""
     for kernel in KERNELS.values():
         sources(kernel.twin_source)
 

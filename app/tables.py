@@ -1,4 +1,4 @@
-"""Numbers as a person reads them in a terminal."""
+"""Numbers as a person reads them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 
 def size(count: int) -> str:
-    """Bytes in the largest unit that leaves a number above 1: "352 B", "12.3 kB", "4.56 MB"."""
-    number, units = float(count), ("B", "kB", "MB", "GB")
-    power = 0
-    while number >= 999.5 and power < len(units) - 1:
-        number, power = number / 1000, power + 1
-    return f"{count} B" if power == 0 else f"{number:.3g} {units[power]}"
+    """A number of bytes as a person reads it: `40 B`, `1.5 KiB`, `32 MiB`."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1023.95:  # beyond it, one decimal would say 1024
+            return f"{value:.1f}".removesuffix(".0") + f" {unit}"
+        value /= 1024
+    return f"{value:,.1f}".removesuffix(".0") + " GiB"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str | int]], foot: Sequence[str | int] | None = None) -> str:

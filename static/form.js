@@ -5,9 +5,6 @@ import { ownArrays } from "./ownarrays.js";
 import { progressView } from "./progress.js";
 import { ask, RecordingError } from "./record.js";
 
-export { ask, record, RecordingError } from "./record.js";
-export { progressView } from "./progress.js";
-
 const data = JSON.parse(document.getElementById("explore").textContent);
 const form = document.getElementById("parameters");
 const recordButton = document.getElementById("record");

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from html import unescape
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,18 @@ def test_a_long_recording_is_answered_at_once_shows_progress_and_can_be_cancelle
     assert client.get(asked["trace"]).status_code == 404
 
 
+def test_nobody_cancels_anothers(start: Start) -> None:
+    client = start(patience_seconds=0)
+    asked = ask(client, **LONG)
+    address = f"/api/recordings/{asked['id']}"
+    for query in ({}, {"ticket": ""}, {"ticket": "1"}, {"ticket": "x" * 22}):
+        assert client.delete(address, params=query).json()["state"] in ("queued", "running")
+    time.sleep(0.2)
+    assert client.get(address).json()["state"] in ("queued", "running")
+    client.delete(address, params={"ticket": asked["ticket"]})
+    until(client, asked["id"], "cancelled")
+
+
 def test_another_who_waits_keeps_it_going(start: Start) -> None:
     client = start(patience_seconds=0)
     first, second = ask(client, **LONG), ask(client, **LONG)
@@ -185,6 +198,50 @@ def test_a_body_that_is_no_json_object_is_refused(client: TestClient, body: byte
     answer = client.post("/api/recordings", content=body)
     assert answer.status_code in (400, 422)
     assert is_sentence(answer.json()["error"])
+
+
+HUGE = "9" * 5000
+WRONG = ["[]", "[8]", "{}", '{"a": 1}', "8.5", "-1e999", HUGE, "9" * 399]
+
+
+@pytest.mark.parametrize("path", ["/api/recordings", "/api/comparisons"])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *product(("seqlen_q", "head_dim", "batch", "block_rows", "seed", "focus"), (*WRONG, "true")),
+        *product(("kernel", "inputs", "values", "causal", "arrays"), WRONG),
+        *product(("scale",), ("[]", "{}", "true", "1e999", "NaN", HUGE)),
+    ],
+)
+def test_a_field_of_the_wrong_kind_is_refused_beside_itself(client: TestClient, path: str, field: str, value: str) -> None:
+    given = {"kernel": '"standard"', "engine": '"cpu"', field: value}
+    body = "{" + ", ".join(f'"{name}": {text}' for name, text in given.items()) + "}"
+    answer = client.post(path, content=body)
+    assert answer.status_code == 422, answer.text
+    assert list(answer.json()["errors"]) == [field]
+    assert is_sentence(answer.json()["errors"][field])
+
+
+@pytest.mark.parametrize("value", ["[]", "[8]", "{}", "8.5", "1.0", HUGE, '"perhaps"'])
+@pytest.mark.parametrize("field", ["engine", "fmad"])
+def test_so_are_those_of_a_comparison(client: TestClient, field: str, value: str) -> None:
+    given = {"kernel": '"standard"', "engine": '"cpu"', field: value}
+    body = "{" + ", ".join(f'"{name}": {text}' for name, text in given.items()) + "}"
+    answer = client.post("/api/comparisons", content=body)
+    assert answer.status_code == 422, answer.text
+    assert list(answer.json()["errors"]) == [field]
+
+
+def test_null_is_a_field_left_out(client: TestClient) -> None:
+    empty: JSON = dict.fromkeys(["seqlen_q", "causal", "scale", "inputs", "seed", "values", "focus", "arrays"])
+    assert ask(client, kernel="standard", **empty)["id"] == ask(client, kernel="standard")["id"]
+
+
+def test_a_long_number_is_refused_at_once(client: TestClient) -> None:
+    began = time.monotonic()
+    answer = client.post("/api/recordings", json={"kernel": "standard", "scale": "1" * 60_000 + "x"})
+    assert answer.status_code == 422
+    assert time.monotonic() - began < 2
 
 
 @pytest.mark.parametrize("name", ["0" * 64, "x", "..%2f..%2fetc%2fpasswd", "%00", "a" * 3000])

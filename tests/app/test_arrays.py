@@ -121,7 +121,12 @@ def test_names_are_understood_or_asked_for() -> None:
     refused: list[tuple[dict[str, Array], str]] = [
         ({"q": Q, "k": K}, "v is missing"),
         ({"q": Q, "query": Q, "k": K, "v": V}, "both q"),
-        ({"a": Q, "b": K}, "Name the arrays"),
+        ({"q": Q}, "k and v are missing"),
+        ({"a": Q, "k": K, "v": V}, "q is missing; send q, k and v together: the name of a file or entry says which"),
+        ({"a": Q, "b": K}, "The name of a file or entry says which array it is: call them q, k and v"),
+        ({"foo": Q[0, :]}, "The name of a file or entry says which array it is: call them q, k and v"),
+        ({"q1": Q, "q2": K, "k": K, "v": V}, "q1 and q2 are both q"),
+        ({"q": Q[0], "k": K, "v": V}, "q is (2,); give (seqlen, head_dim)"),
         ({"q": Q[0], "k": K, "v": V}, "(seqlen, head_dim)"),
         ({"x": Q[None]}, "rows by columns"),
         ({"q": Q, "k": K, "v": V, "key_mask": np.full(4, 0.5)}, "0 and 1"),
@@ -133,6 +138,26 @@ def test_names_are_understood_or_asked_for() -> None:
         assert is_sentence(str(error.value))
 
 
+@pytest.mark.parametrize(
+    ("names", "roles"),
+    [
+        (("q64", "k", "v"), {"q64": "q", "k": "k", "v": "v"}),
+        (("Query-states", "K_cache", "value 1", "Mask.b"), {"Query-states": "q", "K_cache": "k", "value 1": "v", "Mask.b": "key_mask"}),
+        (("q", "q64", "k", "v", "x"), {"q": "q", "k": "k", "v": "v", "x": "x"}),
+        (("kernel", "variance", "xs", "quiet"), {}),
+    ],
+)  # fmt: skip
+def test_a_name_says_which_array_it_is(names: tuple[str, ...], roles: dict[str, str]) -> None:
+    assert arrayfiles._roles(names) == roles
+
+
+def test_a_saved_run_is_not_arrays(client: TestClient) -> None:
+    data = fs.record("standard").to_bytes()
+    with pytest.raises(ArraysError, match=r"run.st is a saved run.* `flashstep show run.st`"):
+        read_file("run.st", data, LIMIT)
+    assert send(client, ("run.safetensors", data)).status_code == 422
+
+
 def test_pasted_numbers() -> None:
     found = read_text("q = [[1, 2], [3, 4]]\nK:\n1 −2.5\n\n3e-1\tinf\nv\n nan, -inf;\n0 .5\nmask: 1 0\n")
     assert found["q"].tolist() == [[1, 2], [3, 4]]
@@ -140,7 +165,11 @@ def test_pasted_numbers() -> None:
     assert np.isnan(found["v"][0, 0])
     assert found["key_mask"].tolist() == [1, 0]
     assert settle(read_text("x\n0.1 0.2")).notes == ()  # everyone rounds decimals
-    assert "became infinite" in settle(read_text("x\n1e300")).notes[0]
+    for huge in ("1e300", "1e999999999999", "-1e400", "9" * 400):
+        settled = settle(read_text(f"x\n{huge} inf -inf"))
+        assert settled.notes == ("x was float64: 1 number beyond float32's range became infinite.",)
+        assert np.isinf(settled.arrays["x"]).all()
+    assert settle(read_text("x\ninf -inf infinity")).notes == ()
     assert list(read_text("1 2\n3 4\n")) == ["x"]
     assert list(read_text("1\n\n2\n\n3")) == ["q", "k", "v"]
 
@@ -256,6 +285,19 @@ HOSTILE = {
     "crowd.safetensors": safetensors(
         {f"{n}": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]} for n in range(99)}
     ),
+    "shared.safetensors": safetensors(
+        {f"{n}": {"dtype": "BF16", "shape": [2**19, 1], "data_offsets": [0, 2**20]} for n in range(32)}, bytes(2**20)
+    ),
+    "astride.safetensors": safetensors(
+        {name: {"dtype": "F32", "shape": [2, 1], "data_offsets": [at, at + 8]} for name, at in (("x", 0), ("y", 4))},
+        bytes(12),
+    ),
+    "bfloat16.safetensors": safetensors({"x": {"dtype": "BF16", "shape": [2**20, 1], "data_offsets": [0, 2**21]}}, bytes(2**21)),
+    "infinite.safetensors": safetensors({"x": {"dtype": "F32", "shape": [float("inf")], "data_offsets": [0, 4]}}, bytes(4)),
+    "narrow.npy": npy(np.zeros((2**21, 1), np.uint8)),
+    "lines.csv": b"12\n" * 2**21,
+    "brackets.csv": b"]" + b" " * 2**22 + b"x",
+    "digits.csv": b"1" * 2**20 + b"x",
     "bytes.csv": b"\xff\xfe1 2",
     "program.py": b"print(1)",
     "../../etc/passwd": b"root",
@@ -272,7 +314,7 @@ def test_a_hostile_file_is_refused_in_one_sentence_and_takes_no_memory(
     began = time.perf_counter()
     try:
         with pytest.raises(ArraysError) as error:
-            settle(read_file(name, data, LIMIT))
+            settle(read_file(name, data, LIMIT), LIMIT)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -375,6 +417,28 @@ def test_the_answer_says_which_kernels_the_arrays_fit(client: TestClient) -> Non
     )
 
 
+def test_the_arrays_are_read_once_for_all_kernels(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[int] = []
+
+    def decode(data: bytes) -> dict[str, Array]:
+        reads.append(len(data))
+        return arrayfiles.decode(data)
+
+    monkeypatch.setattr("flashstep.app.arrays.decode", decode)
+    name = send(client, text="x\n1 2 3").json()["arrays"]
+    assert len(reads) == 0
+    assert client.get(f"/api/arrays/{name}").json()["fits"]["online-softmax"] is True
+    assert len(reads) == 1
+
+
+def test_many_files_unpack_to_no_more_than_one_may(start: Start) -> None:
+    client = start(upload_bytes=LIMIT)
+    part = npz(True, a=np.zeros(LIMIT // 8, np.float32))
+    answer = send(client, *[(f"{n}.npz", part.replace(b"a.npy", f"{n}.npy".encode())) for n in range(4)])
+    assert answer.status_code == 422
+    assert "unpacks to more than" in answer.json()["error"]
+
+
 def test_nothing_and_nonsense_are_refused(client: TestClient) -> None:
     for answer, status in (
         (send(client), 422),
@@ -387,6 +451,14 @@ def test_nothing_and_nonsense_are_refused(client: TestClient) -> None:
         (client.post("/api/arrays", content=b"junk", headers={"Content-Type": "multipart/form-data"}), 400),
         (client.post("/api/arrays", json={"q": [[1]]}), 415),
         (client.post("/api/arrays", content=b"\xff", headers={"Content-Type": "text/plain"}), 422),
+        (
+            client.post(
+                "/api/arrays",
+                content=b'--x\r\nContent-Disposition: form-data; name="text"\r\n\r\n\\ud800\r\n--x--\r\n',
+                headers={"Content-Type": "multipart/form-data; boundary=x; charset=unicode_escape"},
+            ),
+            400,
+        ),
         (send(client, *[(f"{n}.npy", npy(Q)) for n in range(9)]), 400),
         (send(client, ("q.npy", npy(Q)), ("q.npy", npy(Q))), 422),
     ):

@@ -20,7 +20,7 @@ import pytest
 from typer.testing import CliRunner
 
 import flashstep as fs
-from flashstep.app import cli, options, serving, tables
+from flashstep.app import cli, options, serving
 from flashstep.kernels.problem import Problem, Tiling
 from flashstep.kernels.registry import KERNELS
 from flashstep.trace.agreement import Divergence, Element
@@ -307,12 +307,6 @@ def test_what_was_not_captured_is_said(capsys: Captured) -> None:
 def test_a_run_without_numbers_cannot_be_compared(capsys: Captured) -> None:
     fs.record("standard", values="none").save("run.safetensors")
     assert "kept no numbers" in complaint(capsys, "compare", "run.safetensors", "--engine", "cpu", code=2)
-
-
-def test_sizes_are_readable() -> None:
-    assert [tables.size(n) for n in (0, 999, 1000, 12_345, 999_499, 999_999, 45_678_901)] == [
-        "0 B", "999 B", "1 kB", "12.3 kB", "999 kB", "1 MB", "45.7 MB",
-    ]  # fmt: skip
 
 
 # Real processes

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import stat
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from flashstep.app.settings import Settings
 from flashstep.kernels.problem import ParameterError
 
 Make = Callable[..., Jobs]
+WRITE = "flashstep.app.files.write_whole"
 
 
 @pytest.fixture
@@ -116,11 +119,22 @@ def test_one_who_leaves_takes_nothing_from_the_other(make: Make) -> None:
     assert ended(job) == "cancelled"
 
 
+@pytest.mark.parametrize("ticket", [None, "", "1", "2"])
+def test_nobody_leaves_for_another(make: Make, ticket: str | None) -> None:
+    jobs, work = make(), Work()
+    job, mine = jobs.ask("a", 3, work)
+    assert len(mine) >= 20  # not to be guessed
+    jobs.leave("a", ticket)
+    assert not job.stop.is_set()
+    work.go.set()
+    assert ended(job) == "done"
+
+
 def test_whoever_asks_again_while_it_is_stopping_gets_a_new_one(make: Make) -> None:
     jobs, work = make(), Work()
-    old, _ = jobs.ask("a", 3, work)
+    old, ticket = jobs.ask("a", 3, work)
     assert work.begun.wait(10)
-    jobs.leave("a", None)
+    jobs.leave("a", ticket)
     new, _ = jobs.ask("a", 3, work)
     work.go.set()
     assert new is not old
@@ -141,6 +155,55 @@ def test_the_queue_is_bounded_and_what_waits_can_be_cancelled(make: Make) -> Non
     work.go.set()
     assert ended(last) == "done"
     assert work.runs == 3
+
+
+def test_what_is_still_stopping_takes_a_place_until_it_has_stopped(make: Make) -> None:
+    jobs, work = make(workers=1, queue=1), Work()
+    old, ticket = jobs.ask("a", 3, work)
+    assert work.begun.wait(10)
+    jobs.leave("a", ticket)
+    new, _ = jobs.ask("a", 3, work)  # runs when the old one has stopped
+    with pytest.raises(QueueFull):
+        jobs.ask("b", 3, work)
+    work.go.set()
+    assert (ended(old), ended(new)) == ("cancelled", "done")
+    last, _ = jobs.ask("b", 3, work)
+    assert ended(last) == "done"
+
+
+def test_a_recording_that_leaves_the_queue_is_forgotten_with_its_arrays(make: Make) -> None:
+    jobs, long = make(workers=1), Work()
+    jobs.ask("long", 3, long)
+    assert long.begun.wait(10)
+    waiting = Work(bytes(100))
+    held = weakref.ref(waiting)
+    job, ticket = jobs.ask("a", 3, waiting)
+    jobs.leave("a", ticket)
+    assert ended(job) == "cancelled"
+    del waiting
+    gc.collect()
+    assert held() is None
+    long.go.set()
+
+
+def test_a_slow_disk_piles_nothing_up(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = make(recordings_memory=250)
+    slow = threading.Event()
+    written: list[str] = []
+
+    def write(path: Path, data: bytes, **how: Any) -> None:
+        written.append(path.stem)
+        assert slow.wait(10)
+
+    monkeypatch.setattr(WRITE, write)
+    for name in "abcde":
+        work = Work(bytes(100))
+        work.go.set()
+        assert ended(jobs.ask(name, 3, work)[0]) == "done"
+    slow.set()
+    jobs.close()
+    assert written[0] == "a"
+    assert set(written[1:]) <= {"d", "e"}  # the rest had left the memory, and nothing held them for the disk
 
 
 def test_a_small_recording_does_not_wait_for_long_ones(make: Make) -> None:
@@ -200,6 +263,35 @@ def test_closing_stops_what_runs(make: Make) -> None:
     assert ended(job) == "cancelled"
 
 
+def test_closing_does_not_wait_for_a_long_step(make: Make) -> None:
+    jobs, work = make(workers=1), Work()
+    running, waiting = jobs.ask("a", 3, work)[0], jobs.ask("b", 3, work)[0]
+    assert work.begun.wait(10)
+    began = time.monotonic()
+    jobs.close()
+    assert time.monotonic() - began < 2
+    assert (ended(running), ended(waiting)) == ("cancelled", "cancelled")
+    work.go.set()
+    assert work.runs == 1
+
+
+LONG_STEP = """
+import threading, time
+from flashstep.app.jobs import Jobs, RecordingStore
+from flashstep.app.settings import Settings
+jobs, begun = Jobs(Settings(), RecordingStore(Settings())), threading.Event()
+jobs.ask("a", 3, lambda progress: begun.set() or time.sleep(60))
+begun.wait()
+jobs.close()
+"""
+
+
+def test_the_process_ends_although_a_step_is_long() -> None:
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", LONG_STEP], check=True, timeout=30)
+    assert time.monotonic() - began < 15
+
+
 # ------------------------------------------------------------------------------------------------ what is kept
 
 
@@ -221,19 +313,31 @@ def test_memory_is_bounded_and_the_longest_unused_goes(tmp_path: Path) -> None:
 def test_disk_is_bounded_and_outlives_the_server(tmp_path: Path) -> None:
     kept = store(tmp_path, recordings_disk=350)
     for age, name in zip((40, 30, 20, 10), "abcd", strict=True):
-        kept.keep(name, bytes(100))
+        kept.remember(name, bytes(100))
+        kept.keep(name)
         os.utime(tmp_path / "recordings" / f"{name}.safetensors", times=(time.time() - age,) * 2)
-    kept.keep("huge", bytes(1000))
+    kept.remember("huge", bytes(1000))
+    kept.keep("huge")
     again = store(tmp_path, recordings_disk=350)
     found = {name: again.get(name) for name in ("a", "b", "c", "d", "huge")}
     assert found["a"] is None
     assert found["huge"] is None
-    for name in "bcd":
-        path = found[name]
-        assert isinstance(path, Path)
-        assert path.read_bytes() == bytes(100)
+    assert [found[name] for name in "bcd"] == [bytes(100)] * 3
     if os.name == "posix":
         assert stat.S_IMODE((tmp_path / "recordings" / "b.safetensors").stat().st_mode) == 0o600
+
+
+def test_what_was_read_stays_when_the_disk_lets_it_go(tmp_path: Path) -> None:
+    kept = store(tmp_path)
+    kept.remember("a", b"trace")
+    kept.keep("a")
+    again = store(tmp_path)
+    assert again.has("a")
+    assert again.get("a") == b"trace"
+    (tmp_path / "recordings" / "a.safetensors").unlink()
+    assert again.get("a") == b"trace"
+    assert not store(tmp_path).has("a")
+    assert store(tmp_path).get("a") is None
 
 
 def test_a_disk_that_cannot_be_written_costs_only_the_keeping(

@@ -14,12 +14,11 @@ from starlette.exceptions import HTTPException
 from web import ADDRESS, Start, is_sentence
 
 from flashstep.app import assets
-from flashstep.app.middleware import size
 from flashstep.kernels.registry import KERNELS
 
 POLICY = (
     "default-src 'self'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; "
-    "img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; frame-ancestors 'self'"
+    "img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
 )
 EVERYWHERE = {
     "/": 200,
@@ -67,6 +66,14 @@ def test_every_answer_carries_the_policy(client: TestClient, path: str, status: 
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["referrer-policy"] == "no-referrer"
     assert "server" not in answer.headers
+
+
+@pytest.mark.parametrize("path", [*EVERYWHERE, "/compare/standard"])
+def test_head_is_answered_as_get_without_the_body(client: TestClient, path: str) -> None:
+    got, head = client.get(path), client.head(path)
+    assert (head.status_code, head.content) == (got.status_code, b"")
+    for name in ("content-type", "content-length", "etag", "content-security-policy"):
+        assert head.headers.get(name) == got.headers.get(name)
 
 
 def test_so_does_a_refusal_and_a_failure(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,21 +245,6 @@ def test_what_a_link_says_is_shown_as_text(client: TestClient) -> None:
     embedded = re.search(r'<script type="application/json" id="explore">(.*?)</script>', page.text, re.S)
     assert embedded is not None
     assert json.loads(embedded[1])["kernel"] == "standard"
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (0, "0 B"),
-        (1023, "1023 B"),
-        (1536, "1.5 KiB"),
-        (64 * 1024, "64 KiB"),
-        (2**25, "32 MiB"),
-        (2**41, "2048 GiB"),
-    ],
-)
-def test_sizes_are_said_as_people_read_them(count: int, text: str) -> None:
-    assert size(count) == text
 
 
 def luminance(colour: str) -> float:
