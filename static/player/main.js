@@ -1,10 +1,11 @@
 // The player: boots from the page's data, records, and ties state, figure, panels, keys and address together.
 
 import { progressView } from "../progress.js";
-import { RecordingError, record } from "../record.js";
+import { RecordingError } from "../record.js";
 import { createCaption } from "./caption.js";
 import { createControls } from "./controls.js";
 import { el } from "./dom.js";
+import { explore, recording } from "./early.js";
 import { createExplainer } from "./explainer.js";
 import { createFigure } from "./figure/figure.js";
 import { createHelp } from "./help.js";
@@ -25,7 +26,6 @@ import { captionParts } from "./words.js";
 
 const STEP_MS = 1100; // one step at speed 1
 
-const explore = JSON.parse(document.getElementById("explore").textContent);
 const host = document.getElementById("player");
 
 /** The regions of the page; CSS places them. */
@@ -70,13 +70,15 @@ function fail(sentence) {
 
 /** Record (or fetch) the trace, with progress and a way out. */
 async function start() {
-  const stop = new AbortController();
+  const asked = recording();
+  const { stop } = asked;
   const waiting = el("div", { class: "waiting" });
   host.replaceChildren(waiting);
   const view = progressView(waiting, { onCancel: () => stop.abort() });
   let trace;
   try {
-    const { buffer } = await record(explore.request, { signal: stop.signal, onProgress: view.update });
+    asked.onProgress = view.update;
+    const { buffer } = await asked.result;
     performance.mark("flashstep:recorded");
     trace = parse(buffer);
   } catch (error) {
