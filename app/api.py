@@ -21,6 +21,7 @@ from .. import record
 from ..kernels import registry
 from ..kernels.kernel import Kernel
 from ..kernels.problem import ParameterError
+from ..trace.layout import TraceError
 from . import parameters
 from .arrayfiles import Array, Arrays, ArraysError, read_file, read_text, settle
 from .arrays import GONE, ArrayStore
@@ -35,8 +36,9 @@ MAX_DIGITS = 400  # Python refuses to read thousands of them
 # Up to here a recording takes a fraction of a second, and its own worker.
 SMALL_EVENTS = 20_000
 SMALL_BYTES = 8 * 2**20
+SMALL_FLOPS = 500_000_000
 UNKNOWN_RECORDING = "This recording is not kept any more; ask for it again."
-NO_LIMITS: dict[str, Any] = {"budget_bytes": 2**62, "max_steps": 2**62}
+NO_LIMITS: dict[str, Any] = {"budget_bytes": 2**62, "max_steps": 2**62, "max_hbm_bytes": 2**62}  # `parse` set them
 IMMUTABLE = "private, max-age=31536000, immutable"
 
 
@@ -90,7 +92,12 @@ async def begin(request: Request, shared: Shared) -> Response:
     asked, sizes = parsed.request, parsed.sizes
     if asked is None or sizes is None:
         return refused(parsed.errors, sent)
-    small = sizes.events <= SMALL_EVENTS and sizes.value_bytes[asked.kept] <= SMALL_BYTES
+    small = (
+        sizes.events <= SMALL_EVENTS
+        and sizes.value_bytes[asked.kept] <= SMALL_BYTES
+        and sizes.hbm_bytes <= SMALL_BYTES
+        and sizes.flops <= SMALL_FLOPS
+    )
     try:
         job, ticket = shared.jobs.ask(asked.name(), sizes.steps, partial(make, asked), small=small)
     except QueueFull:
@@ -221,7 +228,7 @@ async def keep_arrays(request: Request, shared: Shared) -> Response:
         name = await run_in_threadpool(shared.arrays.put, settled)
     except ArraysError as error:
         return JSONResponse({"error": str(error), "errors": {"arrays": str(error)}}, 422)
-    except OSError as error:
+    except (OSError, TraceError) as error:
         logger.warning("arrays cannot be kept in %s: %s", shared.settings.data_directory, error)
         return error_answer(507, "The server cannot write to its data folder; its log says why.")
     fits = await run_in_threadpool(_fits, name, settled, shared.settings)

@@ -11,6 +11,7 @@ import re
 import threading
 from pathlib import Path
 
+from ..trace.file import write_whole
 from . import files
 from .arrayfiles import Array, Arrays, ArraysError, decode, encode
 from .settings import Settings
@@ -39,7 +40,7 @@ class ArrayStore:
             files.private_directory(self._settings.data_directory)
             files.private_directory(self._directory)
             files.remove_abandoned(self._directory)
-            files.write_whole(self._path(name), data)
+            write_whole(self._path(name), data, files.PRIVATE)
             files.keep_newest(
                 self._directory,
                 "*.safetensors",

@@ -26,8 +26,11 @@ from starlette.responses import JSONResponse, Response
 
 from .. import EngineError, Run, record
 from .. import engines as every_engine
+from ..kernels import registry
 from ..kernels.engines import compare as engine_compare
 from ..kernels.engines import cpu
+from ..kernels.engines.plan import Plan
+from ..kernels.engines.source import Source
 from ..kernels.kernel import Kernel
 from ..kernels.problem import ParameterError
 from ..kernels.record import Estimate, estimate
@@ -106,7 +109,7 @@ async def begin(request: Request, shared: Shared) -> Response:
     if missing is not None:
         return refused({"engine": missing}, sent)
     asked, fused = parsed.request, fused or engine != "gpu"
-    work = partial(make, asked, engine, fused)
+    work = partial(make, asked, engine, fused, shared.settings.compare_probes)
     name = name_of(kernel, asked, engine, fused)
     try:
         job, ticket = shared.comparisons.ask(name, parsed.sizes.steps, work)
@@ -176,10 +179,19 @@ def name_of(kernel: Kernel, asked: parameters.Request, engine: str, fmad: bool) 
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def make(asked: parameters.Request, engine: str, fmad: bool, progress: Progress) -> bytes:
-    """Record, run the kernel, compare, and pack what came of it."""
+def make(asked: parameters.Request, engine: str, fmad: bool, most: int, progress: Progress) -> bytes:
+    """Record, run the kernel, compare, and pack what came of it.
+
+    Raises ParameterError where the kernel would write more than `most` bytes of probes. They hold whole tiles where the
+    recording holds the part in use, and loads besides: a tile of 1024 rows that holds one takes a thousand times as much.
+    """
     named = {**asked.named, **asked.policy(), **NO_LIMITS}
     run = record(asked.kernel, *asked.positional, progress=lambda done, total: progress(0, total), **named)
+    probes = 4 * Plan(run.trace, Source.read(registry.get(run.kernel).cuda_source)).probe_size
+    if probes > most:
+        sentence = f"The kernel would write {tables.size(probes)} of whole tiles to compare, and {tables.size(most)} are allowed"
+        tile = max(("block_cols", "block_rows"), key=lambda name: asked.parameters.get(name, 0))
+        raise ParameterError(tile, f"{sentence}; smaller tiles would fit.")
     plan, result, note = engine_compare.execute(run, engine, fmad)
     if engine == "cpu":
         files.keep_newest(cpu.cache_folder(), "[0-9a-f]*", count=BUILDS, total=BUILDS_BYTES)

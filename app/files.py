@@ -1,14 +1,14 @@
-"""Files that are written whole or not at all, in directories that only their owner may read."""
+"""Files and directories that only their owner may read, and what of them is kept."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 import time
 from pathlib import Path
 
-TEMPORARY = ".part-"
+PRIVATE = 0o600
+ABANDONED = ".*.part"  # what `trace.file.write_whole` writes before it is whole
 ABANDONED_SECONDS = 3600.0
 
 
@@ -20,24 +20,9 @@ def private_directory(path: Path) -> Path:
     return path
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write `data` to `path` so that a reader, or a crash at any moment, meets all of it or nothing of it."""
-    descriptor, name = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)  # mkstemp gives mode 0600
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
-
-
 def remove_abandoned(directory: Path) -> None:
     """Remove what a killed process left half-written. Young ones stay: another server may be writing them."""
-    for path in directory.glob(TEMPORARY + "*"):
+    for path in directory.glob(ABANDONED):
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
                 path.unlink()

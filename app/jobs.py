@@ -20,6 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from ..trace.file import write_whole
+from ..trace.layout import TraceError
 from . import files
 from .settings import Settings
 
@@ -121,9 +123,9 @@ class RecordingStore:
             files.private_directory(self._settings.data_directory)
             files.private_directory(self._directory)
             files.remove_abandoned(self._directory)
-            files.write_whole(self._path(name), data)
+            write_whole(self._path(name), data, files.PRIVATE)
             files.keep_newest(self._directory, "*.safetensors", count=KEPT_FILES, total=limit)
-        except OSError as error:
+        except (OSError, TraceError) as error:
             logger.warning("recording %s is kept in memory only: %s", name[:12], error)
 
     def _path(self, name: str) -> Path:
@@ -142,7 +144,7 @@ class Lane:
         self._lock = threading.Lock()
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Queue `work`, which raises nothing."""
+        """Queue `work`. What it raises is logged, and ends nothing else."""
         with self._lock:
             self._waiting.append(work)
             if len(self._threads) < self._most:
@@ -169,7 +171,10 @@ class Lane:
                     self._threads.discard(threading.current_thread())
                     return
                 work = self._waiting.popleft()
-            work()
+            try:
+                work()
+            except Exception:
+                logger.exception("%s failed", self._name)
 
 
 class Jobs:

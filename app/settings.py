@@ -50,6 +50,7 @@ class Settings(BaseSettings):
     # One comparison with the CUDA kernel: a step takes some 5 ms, a number 16 bytes in its result.
     compare_steps: int = Field(default=8_000, ge=1)
     compare_bytes: int = Field(default=8 * MEBIBYTE, ge=0)
+    compare_probes: int = Field(default=128 * MEBIBYTE, ge=0)  # what the kernel writes after its steps, whole tiles
     comparisons_memory: int = Field(default=64 * MEBIBYTE, ge=0)
 
     # Recordings that are kept: they can be made again, so only room limits them.

@@ -60,8 +60,12 @@ export async function ask(request, { onProgress = () => {}, signal, path = "/api
  * @returns {Promise<{id: string, buffer: ArrayBuffer, info: Info}>} as `ask`
  */
 export async function record(request, options = {}) {
-  const info = await ask(request, options);
-  const response = await fetch(info.trace, { signal: options.signal });
+  let info = await ask(request, options);
+  let response = await fetch(info.trace, { signal: options.signal });
+  if (response.status === 404) { // made, and let go before it was fetched: others were recorded meanwhile
+    info = await ask(request, options);
+    response = await fetch(info.trace, { signal: options.signal });
+  }
   if (!response.ok) await answer(response);
   return { id: info.id, buffer: await response.arrayBuffer(), info };
 }

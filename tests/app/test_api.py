@@ -237,6 +237,45 @@ def test_null_is_a_field_left_out(client: TestClient) -> None:
     assert ask(client, kernel="standard", **empty)["id"] == ask(client, kernel="standard")["id"]
 
 
+@pytest.mark.parametrize("path", ["/api/recordings", "/api/comparisons"])
+@pytest.mark.parametrize(
+    ("kernel", "sizes", "says"),
+    [
+        ("standard", {"seqlen_q": 60_000, "seqlen_k": 60_000, "head_dim": 1, "block_rows": 1024, "block_cols": 1024}, "MiB"),
+        ("flash-decoding", {"seqlen_k": 2**20, "head_dim": 1024, "block_cols": 1024, "splits": 64}, "MiB"),
+        ("flash-attention-2", {"seqlen_q": 200_000, "seqlen_k": 200_000, "head_dim": 1024, "block_rows": 1024,
+                               "block_cols": 1024, "values": "none"}, "MiB"),
+        ("flash-attention-2", {"seqlen_q": 60_000, "seqlen_k": 60_000, "head_dim": 256, "block_rows": 1024,
+                               "block_cols": 1024, "values": "none"}, "operations"),
+    ],
+)  # fmt: skip
+def test_what_takes_too_much_memory_or_time_is_refused_before_work(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, path: str, kernel: str, sizes: JSON, says: str
+) -> None:
+    monkeypatch.setattr("flashstep.app.api.record", None)
+    monkeypatch.setattr("flashstep.app.compare.record", None)
+    began = time.monotonic()
+    answer = client.post(path, json={"kernel": kernel, "engine": "recorded", **sizes})
+    assert time.monotonic() - began < 3
+    assert answer.status_code == 422
+    errors = answer.json()["errors"]
+    assert list(errors) == ["seqlen_k"]
+    assert says in errors["seqlen_k"]
+    assert "would fit" in errors["seqlen_k"]
+    page = client.get(f"/explore/{kernel}", params=sizes)
+    assert page.status_code == 422
+    assert 'aria-describedby="e-seqlen_k"' in page.text
+
+
+def test_the_bounds_of_memory_and_work_are_settings(start: Start) -> None:
+    ask(start(), kernel="standard")
+    for bound in ({"max_hbm_bytes": 100}, {"max_flops": 100}):
+        refused = start(**bound).post("/api/recordings", json={"kernel": "standard"})
+        assert list(refused.json()["errors"]) == ["seqlen_k"]
+    wide = start(max_hbm_bytes=2**40, max_flops=2**60)
+    assert ask(wide, kernel="standard")["state"] == "done"
+
+
 def test_a_long_number_is_refused_at_once(client: TestClient) -> None:
     began = time.monotonic()
     answer = client.post("/api/recordings", json={"kernel": "standard", "scale": "1" * 60_000 + "x"})

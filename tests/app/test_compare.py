@@ -202,6 +202,18 @@ def test_what_is_too_large_is_refused_before_work_with_what_would_fit(
     assert "MiB of numbers" in client.post("/api/comparisons", json=wide).json()["error"]
 
 
+def test_probes_of_wide_tiles_are_refused_before_the_engine_runs(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "every_engine", lambda: {"gpu": None, "cpu": None, "recorded": None})
+    monkeypatch.setattr(engine_compare, "execute", None)
+    wide = {"kernel": "standard", "engine": "cpu", "seqlen_q": 1, "seqlen_k": 64, "block_rows": 1024, "head_dim": 2}
+    assert fs.estimate("standard", seqlen_q=1, seqlen_k=64, block_rows=1024, head_dim=2).value_bytes["all"] < 2000
+    response = start(compare_probes=2**20).post("/api/comparisons", json=wide)
+    assert response.status_code == 422
+    sentence = response.json()["errors"]["block_rows"]
+    assert "would write 1.9 MiB of whole tiles" in sentence
+    assert is_sentence(sentence)
+
+
 def test_an_engine_that_cannot_run_says_why(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = {"gpu": "The gpu engine found no device.", "cpu": None, "recorded": None}
     monkeypatch.setattr(compare, "every_engine", lambda: missing)

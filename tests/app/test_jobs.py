@@ -23,7 +23,7 @@ from flashstep.app.settings import Settings
 from flashstep.kernels.problem import ParameterError
 
 Make = Callable[..., Jobs]
-WRITE = "flashstep.app.files.write_whole"
+WRITE = "flashstep.app.jobs.write_whole"
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ def test_a_slow_disk_piles_nothing_up(make: Make, monkeypatch: pytest.MonkeyPatc
     slow = threading.Event()
     written: list[str] = []
 
-    def write(path: Path, data: bytes, **how: Any) -> None:
+    def write(path: Path, data: bytes, mode: int) -> None:
         written.append(path.stem)
         assert slow.wait(10)
 
@@ -343,10 +343,10 @@ def test_what_was_read_stays_when_the_disk_lets_it_go(tmp_path: Path) -> None:
 def test_a_disk_that_cannot_be_written_costs_only_the_keeping(
     make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def full(path: Path, data: bytes) -> None:
+    def full(path: Path, data: bytes, mode: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files, "write_whole", full)
+    monkeypatch.setattr(WRITE, full)
     jobs, work = make(), Work()
     work.go.set()
     job, _ = jobs.ask("a", 3, work)
@@ -357,9 +357,9 @@ def test_a_disk_that_cannot_be_written_costs_only_the_keeping(
 KILLED = """
 import os, sys
 from pathlib import Path
-from flashstep.app import files
+from flashstep.trace.file import write_whole
 os.fsync = lambda descriptor: os.kill(os.getpid(), 9)  # the power goes while the data are on their way
-files.write_whole(Path(sys.argv[1]) / "recording.safetensors", b"x" * 1_000_000)
+write_whole(Path(sys.argv[1]) / "recording.safetensors", b"x" * 1_000_000)
 """
 
 
@@ -374,7 +374,7 @@ def test_a_server_that_is_killed_while_it_writes_leaves_the_old_file_or_none(
     killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
     assert killed.returncode == -9
     assert (path.read_bytes() if path.exists() else None) == before
-    (left,) = tmp_path.glob(files.TEMPORARY + "*")
+    (left,) = tmp_path.glob(files.ABANDONED)
     os.utime(left, times=(time.time() - 2 * files.ABANDONED_SECONDS,) * 2)
     files.remove_abandoned(tmp_path)
     assert not left.exists()
