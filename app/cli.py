@@ -1,20 +1,18 @@
 """The command line: `flashstep serve | record | show | ledger | compare | engines`.
 
 The names are Python's, with hyphens. Results go to standard output; progress and errors, one sentence each, to
-standard error. Exit codes: 0 done, 1 it cannot be done, 2 it cannot be meant so, 130 cancelled. `compare` is as `diff`:
-0 they agree, 1 they differ, 2 they could not be compared.
+standard error. Exit codes, as `diff`'s: 0 done, 1 the kernel and the trace differ, 2 refused or failed; 130 cancelled.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +23,6 @@ from .. import compare as compare_run
 from .. import engines as every_engine
 from .. import record as record_run
 from ..kernels import registry
-from ..kernels.problem import ParameterError
 from . import serving, verdicts
 from .options import Asked, takes_a_problem
 from .progress import recording_progress
@@ -49,7 +46,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for a program 
 class Refused(Exception):
     """A command that cannot be carried out; the message is one sentence."""
 
-    def __init__(self, sentence: str, code: int = 1) -> None:
+    def __init__(self, sentence: str, code: int = 2) -> None:
         super().__init__(sentence)
         self.code = code
 
@@ -92,6 +89,12 @@ def record(
         str | None, typer.Option(help="Numbers to keep: all, focus or none; by default what fits.", show_default=False)
     ] = None,
     focus: Annotated[int, typer.Option(help="The block whose numbers are kept under --values focus.")] = 0,
+    budget_bytes: Annotated[
+        int | None, typer.Option(help="Most bytes of numbers to keep; 512 MiB by default.", show_default=False)
+    ] = None,
+    max_steps: Annotated[
+        int | None, typer.Option(help="Most steps to record; 1,000,000 by default.", show_default=False)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a kernel's twin, and save every step of it in one file."""
@@ -102,12 +105,14 @@ def record(
         raise Refused(f"{output} is a folder; name a file in it, such as {output / kernel}.safetensors.")
     began = time.perf_counter()
     try:
-        with terminated_as_cancelled(), recording_progress(kernel) as progress:
-            run = record_run(kernel, *asked.arrays, values=values, focus=focus, progress=progress, **asked.parameters)
+        with terminated_as_cancelled():
+            run = recorded(kernel, asked, values=values, focus=focus, budget_bytes=budget_bytes, max_steps=max_steps)
             run.save(output)
     except KeyboardInterrupt:
         raise Refused("Cancelled; nothing was written.", 130) from None
     trace = run.trace
+    if focus and trace.meta.values != "focus":
+        note(f"{kept_words(trace.meta.values, focus).capitalize()} are kept, so there is no use for --focus; it is ignored.")
     facts = {
         "kernel": kernel,
         "file": str(output),
@@ -120,11 +125,15 @@ def record(
     if as_json:
         print_json(facts)
         return
-    kept = {"all": "every block's numbers", "focus": f"the numbers of block {focus}", "none": "no numbers"}
     print(
         f"{output}: {run.trace.meta.title}, {facts['last_step']:,} steps, {facts['events']:,} events, "
-        f"{kept[trace.meta.values]}, {size(output.stat().st_size)}"
+        f"{kept_words(trace.meta.values, focus)}, {size(output.stat().st_size)}"
     )
+
+
+def kept_words(values: str, focus: int) -> str:
+    """What a recording kept, in words."""
+    return {"all": "every block's numbers", "focus": f"the numbers of block {focus}", "none": "no numbers"}[values]
 
 
 @cli.command()
@@ -162,48 +171,30 @@ def ledger(
 ) -> None:
     """Print what the run asks of HBM, array by array: requested traffic, re-reads included."""
     trace = run_of(source, asked, values="none").trace
-    try:
-        entries = trace.ledger(step)
-    except IndexError as error:
-        raise Refused(str(error), 2) from None
+    last = len(trace.steps) - 1
+    if step is not None and not 0 <= step <= last:
+        raise Refused(f"There is no step {step}: steps run from 0 to {last}.")
+    entries = trace.ledger(step)
     if as_json:
         print_json(entries)
         return
     columns = [(direction, unit) for direction in ("loads", "stores") for unit in ("transfers", "elements", "bytes")]
     numbers = {name: [entry[direction][unit] for direction, unit in columns] for name, entry in entries.items()}
     totals = [sum(column) for column in zip(*numbers.values(), strict=True)]
-    last = len(trace.steps) - 1
     print(f"{trace.meta.title}: requested traffic, " + (f"{last} steps" if step is None else f"to step {step} of {last}"))
     head = ("array", "loads", "elements", "bytes", "stores", "elements", "bytes")
     print(table(head, [(name, *row) for name, row in numbers.items()], ("total", *totals)))
 
 
-def exits_with_2(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Whatever goes wrong in `command` ends it with 2, because its 1 says something else."""
-
-    @functools.wraps(command)
-    def wrapper(**given: Any) -> Any:
-        try:
-            return command(**given)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise Refused(unreadable(error), 2) from None
-        except (ValueError, EngineError) as error:
-            raise Refused(str(error), 2) from None
-        except MemoryError:
-            raise Refused("There is not enough memory for this; ask for smaller sizes.", 2) from None
-
-    return wrapper
-
-
 @cli.command()
-@exits_with_2
 @takes_a_problem
 def compare(
     source: Source,
     asked: Asked,
-    engine: Annotated[str, typer.Option(help="gpu, cpu or recorded.")] = "gpu",
+    engine: Annotated[
+        str | None,
+        typer.Option(help="gpu, cpu or recorded; by default the first of them that can run here.", show_default=False),
+    ] = None,
     fmad: Annotated[bool, typer.Option(help="Let the GPU's compiler fuse multiply-adds.")] = True,
     as_json: AsJson = False,
 ) -> None:
@@ -211,8 +202,13 @@ def compare(
 
     Exit code 0: they agree; 1: they differ; 2: they could not be compared.
     """
-    if engine not in verdicts.ENGINES:  # before anything is recorded
-        raise Refused(f"There is no engine {engine!r}: choose one of {', '.join(verdicts.ENGINES)}.", 2)
+    if engine is not None and engine not in verdicts.ENGINES:  # before anything is recorded
+        raise Refused(f"There is no engine {engine!r}: choose one of {', '.join(verdicts.ENGINES)}.")
+    if engine is None:
+        engine = next((name for name, why in every_engine().items() if why is None), "gpu")
+        note(f"The {engine} engine is the first that can run here; --engine chooses another.")
+    if engine != "gpu" and not fmad:
+        note(f"The {engine} engine has no use for --no-fmad; it is ignored.")
     run = run_of(source, asked)
     with recording_progress(run.trace.meta.title, "comparing") as progress:
         agreement = compare_run(run, engine, fmad=fmad, progress=progress)
@@ -239,13 +235,26 @@ def engines(as_json: AsJson = False) -> None:
 def run_of(source: str, asked: Asked, values: str | None = None) -> Run:
     """A saved run, or one recorded now."""
     if source in registry.KERNELS:
-        with recording_progress(source) as progress:
-            return record_run(source, *asked.arrays, values=values, progress=progress, **asked.parameters)
+        return recorded(source, asked, values=values)
     if not Path(source).is_file():
-        raise Refused(f"{source} is neither a saved run nor a kernel; the kernels are {KERNEL_NAMES}.", 2)
+        raise Refused(f"{source} is neither a saved run nor a kernel; the kernels are {KERNEL_NAMES}.")
     if asked:
-        raise Refused(f"{source} is recorded already; leave out its parameters, or name a kernel to record.", 2)
+        raise Refused(f"{source} is recorded already; leave out its parameters, or name a kernel to record.")
     return load(source)
+
+
+def recorded(kernel: str, asked: Asked, **policy: Any) -> Run:
+    """A run recorded now. Notes on standard error say what of the arrays was changed, and what was asked in vain."""
+    with recording_progress(kernel) as progress:
+        run = record_run(kernel, *asked.arrays, progress=progress, **policy, **asked.parameters)
+    useful = {*registry.get(kernel).parameters, "key_mask"} - ({"seed"} if asked.arrays else set())
+    vain = [f"--{name.replace('_', '-')}" for name in asked.parameters if name not in useful]
+    if vain:
+        which = "it is" if len(vain) == 1 else "they are"
+        note(f"{kernel} has no use for {' and '.join(vain)}{' with your own arrays' * bool(asked.arrays)}; {which} ignored.")
+    for sentence in asked.notes:
+        note(sentence)
+    return run
 
 
 def print_json(what: Any) -> None:
@@ -293,16 +302,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except Refused as error:
         return complain(str(error), error.code)
-    except ParameterError as error:
-        return complain(str(error), 2)
     except OSError as error:
-        return complain(unreadable(error), 1)
-    except ValueError as error:
-        return complain(str(error), 1)
+        return complain(unreadable(error))
+    except (ValueError, EngineError) as error:
+        return complain(str(error))
     except MemoryError:
-        return complain("There is not enough memory for this; ask for smaller sizes, or for --values none.", 1)
+        return complain("There is not enough memory for this; ask for smaller sizes, or for --values none.")
     except typer.TyperException as error:
-        return complain(f"{error.format_message().rstrip('.')}; see flashstep --help.", 2)
+        return complain(f"{error.format_message().rstrip('.')}; see flashstep --help.")
 
 
 def unreadable(error: OSError) -> str:
@@ -310,7 +317,12 @@ def unreadable(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}." if error.filename else f"{error}."
 
 
-def complain(sentence: str, code: int) -> int:
+def complain(sentence: str, code: int = 2) -> int:
     """Print one sentence on standard error; returns `code`."""
-    print("flashstep: " + " ".join(sentence.split()), file=sys.stderr)
+    note(sentence)
     return code
+
+
+def note(sentence: str) -> None:
+    """Print one sentence on standard error."""
+    print("flashstep: " + " ".join(sentence.split()), file=sys.stderr)

@@ -42,10 +42,12 @@ PROBLEM_PANEL, ARRAYS_PANEL = "The problem and its tiles", "Your own arrays"
 
 @dataclass(frozen=True)
 class Asked:
-    """What a person asked a kernel to run on: `parameters` as `flashstep.record` takes them, and arrays in its order."""
+    """What a person asked a kernel to run on: `parameters` as `flashstep.record` takes them, and arrays in its order;
+    `notes` say what of the arrays was changed on the way in."""
 
     parameters: dict[str, Any] = field(default_factory=dict)
     arrays: tuple[NDArray[np.generic], ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.parameters or self.arrays)
@@ -73,11 +75,12 @@ def takes_a_problem(command: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(**given: Any) -> Any:
         shared = {option.name: given.pop(option.name) for option in options}
         files = {name: shared.pop(name) for name in (*ARRAYS, "arrays")}
-        named = read_arrays({name: path for name, path in files.items() if path is not None})
+        read = read_arrays({name: path for name, path in files.items() if path is not None})
+        named = dict(read.arrays)
         parameters = {name: value for name, value in shared.items() if value is not None}
         if "key_mask" in named:
             parameters["key_mask"] = named.pop("key_mask")
-        return command(**given, asked=Asked(parameters, tuple(named.values())))
+        return command(**given, asked=Asked(parameters, tuple(named.values()), read.notes))
 
     # Typer reads both.
     wrapper.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
@@ -90,7 +93,7 @@ def _option(name: str, kind: Any, text: str, panel: str) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, info])
 
 
-def read_arrays(files: dict[str, Path]) -> dict[str, NDArray[np.generic]]:
+def read_arrays(files: dict[str, Path]) -> arrayfiles.Arrays:
     """The arrays of `--q q.npy …` and `--arrays file.npz`, under the names that kernels know, in their order.
 
     Raises `ArraysError` (a ValueError) and OSError.
@@ -107,7 +110,7 @@ def read_arrays(files: dict[str, Path]) -> dict[str, NDArray[np.generic]]:
             raise arrayfiles.ArraysError(f"{min(twice)} is given twice; leave it out of one of them.")
         found |= inside
     if not found:
-        return {}
+        return arrayfiles.Arrays({})
     if found.keys() == {"key_mask"}:  # a mask goes with named inputs too
-        return {"key_mask": found["key_mask"].astype(np.bool_)}
-    return dict(arrayfiles.settle(found).arrays)
+        return arrayfiles.Arrays({"key_mask": found["key_mask"].astype(np.bool_)})
+    return arrayfiles.settle(found)

@@ -116,7 +116,10 @@ def own(
     """
     wanted = ("x",) if kernel.matrix else ("q", "k", "v")
     if len(arrays) != len(wanted):
-        raise ParameterError("arrays", f"{kernel.title} takes {' and '.join(wanted)}: {len(wanted)} arrays, not {len(arrays)}.")
+        takes = "one matrix, x" if kernel.matrix else "three arrays, q, k and v"
+        raise ParameterError("arrays", f"{kernel.title} takes {takes}, not {len(arrays)}.")
+    if parameters.get("inputs", "arrays") != "arrays":
+        raise ParameterError("inputs", f"Your own arrays are the inputs: leave out inputs={parameters['inputs']!r}, or the arrays.")
     given = [_four(name, array) for name, array in zip(wanted, arrays, strict=True)]
     if kernel.matrix:
         batch, heads, rows, cols = given[0].shape

@@ -27,8 +27,11 @@ def _whole(field: str, value: object, least: int, most: int, what: str) -> None:
         raise ParameterError(field, f"{what} should be from {least} to {most:,}, not {value:,}.")
 
 
-def _finite(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+def _in_float32(value: object) -> bool:
+    """Whether it is a number that float32 holds: as no infinity, nor as a 0 that was none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return value == 0 or 2.0**-150 < abs(value) < 2.0**128 - 2.0**103  # the ties go to 0 and to infinity
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,11 @@ class Problem:
                 f"Every key-value head serves the same number of query heads, so {self.heads} query heads"
                 f" cannot share {self.kv_heads}: take a divisor of {self.heads}.",
             )
-        if self.scale is not None and (isinstance(self.scale, bool) or not _finite(self.scale)):
-            raise ParameterError("scale", f"The scale should be a finite number, or left out, not {self.scale!r}.")
+        if self.scale is not None and not _in_float32(self.scale):
+            raise ParameterError(
+                "scale",
+                f"The scale should be a finite number that float32 holds (0, or 1e-45 to 3.4e38 in size), or left out, not {self.scale!r:.40}.",
+            )
         largest = max(
             self.batch * self.heads * self.seqlen_q * self.head_dim,
             self.batch * self.kv_heads * self.seqlen_k * self.head_dim,

@@ -54,6 +54,9 @@ class Run:
     outputs: dict[str, Floats]
     trace: Trace
 
+    def __repr__(self) -> str:
+        return f"<Run with {self.trace!r}>"
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to one `.safetensors` file, whole or not at all."""
         file.save(self.trace, path)

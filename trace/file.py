@@ -105,6 +105,10 @@ def from_bytes(data: bytes) -> Trace:
 
 
 def _header(data: bytes) -> dict[str, Any]:
+    if data.startswith((b"\x93NUMPY", b"PK")):
+        raise TraceError(
+            "This is a NumPy file of arrays, not a saved run: give it to a kernel first, as flashstep record --arrays does."
+        )
     size = int.from_bytes(data[:8], "little")
     if len(data) < 8 or size > len(data) - 8:
         raise TraceError("This is not a whole safetensors file: its header is cut short.")

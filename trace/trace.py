@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from array import array as packed
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from . import ledger, words
 from .events import CROSSINGS, EVENT_COLUMNS, NONE, Kind
 from .layout import DTYPE_BYTES, Meta, StepInfo
 from .replay import Replay, State
+
+SIZES = ("batch", "heads", "kv_heads", "seqlen_q", "seqlen_k", "head_dim")
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,14 @@ class Trace:
         self.steps_caption: NDArray[np.uint16] = steps["caption"]
         self.steps_args: NDArray[np.uint32] = steps["args"]
 
+    def __repr__(self) -> str:
+        """The kernel, its sizes and what was kept, on one line."""
+        sizes = ", ".join(f"{name} {self.meta.problem.get(name)}" for name in SIZES)
+        return (
+            f"<Trace of {self.meta.kernel} ({sizes}): {len(self.steps) - 1:,} steps, {len(self.events):,} events,"
+            f" values {self.meta.values}>"
+        )
+
     @property
     def steps(self) -> Steps:
         return Steps(self)
@@ -109,11 +120,15 @@ class Trace:
         return walk(self)
 
     def check_step(self, t: int) -> int:
-        """`t` as a plain index; negative counts from the end. Raises IndexError beyond the steps."""
+        """`t` as a plain index; negative counts from the end. Raises IndexError beyond the steps, and TypeError."""
         count = len(self.steps_kind)
+        try:
+            t = operator.index(t)
+        except TypeError:
+            raise TypeError(f"A step is a whole number from 0 to {count - 1}, not {t!r}.") from None
         if not -count <= t < count:
             raise IndexError(f"There is no step {t}: steps run from 0 to {count - 1}.")
-        return int(t) % count
+        return t % count
 
     def step_info(self, t: int) -> StepInfo:
         return self.meta.steps[int(self.steps_kind[t])]

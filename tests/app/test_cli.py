@@ -170,34 +170,89 @@ def test_a_mask_goes_with_named_inputs() -> None:
         ("record flash-decoding --seqlen-q 2 -o a.safetensors", "seqlen_q should be 1"),
         ("show nowhere.safetensors", "neither a saved run nor a kernel"),
         ("ledger standard --step 9999", "no step 9999"),
+        ("ledger standard --step -1", "no step -1: steps run from 0 to 54"),
+        ("record standard --max-steps 5 -o a.safetensors", "at most 5 steps"),
+        ("record standard --budget-bytes -1 -o a.safetensors", "0 bytes or more"),
         ("compare standard --engine abacus", "choose one of gpu, cpu, recorded"),
         ("dance", "dance"),
         ("show standard --loudly", "--loudly"),
         ("serve --port 70000", "'--port'"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(arguments: str, words: str, capsys: Captured) -> None:
-    assert words in complaint(capsys, *arguments.split(), code=2)
-    assert os.listdir() == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
         ("record standard -o nowhere/a.safetensors", "no folder nowhere"),
         ("record standard -o .", "is a folder"),
         ("record standard --q q.npy --k q.npy --v q.npy -o a.safetensors", "q.npy"),
     ],
 )
-def test_what_cannot_be_done_is_refused(arguments: str, words: str, capsys: Captured) -> None:
-    assert words in complaint(capsys, *arguments.split(), code=1)
+def test_what_cannot_be_meant_or_done_is_refused(arguments: str, words: str, capsys: Captured) -> None:
+    assert words in complaint(capsys, *arguments.split(), code=2)
     assert os.listdir() == []
 
 
 def test_a_damaged_file_is_one_sentence(capsys: Captured) -> None:
     Path("bad.safetensors").write_bytes(b"\xff" * 100)
-    complaint(capsys, "show", "bad.safetensors", code=1)
-    complaint(capsys, "record", "standard", "--arrays", "bad.safetensors", "-o", "a.safetensors", code=1)
+    complaint(capsys, "show", "bad.safetensors", code=2)
+    complaint(capsys, "record", "standard", "--arrays", "bad.safetensors", "-o", "a.safetensors", code=2)
+
+
+def test_arrays_and_saved_runs_are_not_mistaken_for_each_other(capsys: Captured) -> None:
+    fs.record("standard").save("run.safetensors")
+    np.save("q.npy", np.eye(2))
+    np.savez("all.npz", q=np.eye(2))
+    for option in ("--q", "--arrays"):
+        said = complaint(capsys, "show", "standard", option, "run.safetensors", code=2)
+        assert "run.safetensors is a saved run" in said
+        assert "`flashstep show run.safetensors`" in said
+    for name in ("q.npy", "all.npz"):
+        assert "a NumPy file of arrays, not a saved run" in complaint(capsys, "show", name, code=2)
+
+
+def notes(capsys: Captured, *arguments: str) -> list[str]:
+    """What a command that succeeds notes on standard error; its standard output is one JSON text."""
+    assert cli.main([*arguments, "--json"]) == 0
+    out, err = capsys.readouterr()
+    json.loads(out)
+    lines = err.splitlines()
+    assert all(line.startswith("flashstep: ") for line in lines)
+    return [line.removeprefix("flashstep: ") for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "note"),
+    [
+        ("record flash-attention-2 --splits 3 -o a.st", "flash-attention-2 has no use for --splits; it is ignored."),
+        (
+            "ledger online-softmax --head-dim 4 --kv-heads 1",
+            "online-softmax has no use for --kv-heads and --head-dim; they are ignored.",
+        ),
+        ("show flash-decoding --block-rows 2", "flash-decoding has no use for --block-rows; it is ignored."),
+        (
+            "record standard --focus 1 -o a.st",
+            "Every block's numbers are kept, so there is no use for --focus; it is ignored.",
+        ),
+        (
+            "record standard --budget-bytes 1 --focus 1 -o a.st",
+            "No numbers are kept, so there is no use for --focus; it is ignored.",
+        ),
+        (
+            "compare standard --engine recorded --no-fmad",
+            "The recorded engine has no use for --no-fmad; it is ignored.",
+        ),
+    ],
+)
+def test_what_is_asked_in_vain_is_noted(arguments: str, note: str, capsys: Captured) -> None:
+    assert notes(capsys, *arguments.split()) == [note]
+
+
+def test_what_has_its_use_is_not_noted(capsys: Captured) -> None:
+    assert notes(capsys, *"record flash-decoding --splits 4 --values focus --focus 1 --seed 1 -o a.st".split()) == []
+
+
+def test_what_is_changed_of_own_arrays_is_noted(capsys: Captured) -> None:
+    eye = np.eye(2, dtype=np.float32)
+    np.savez("all.npz", q64=eye, k=eye, v=np.eye(2) * 1e300)
+    assert notes(capsys, *"ledger standard --arrays all.npz --seed 3".split()) == [
+        "standard has no use for --seed with your own arrays; it is ignored.",
+        "v was float64: 2 numbers beyond float32's range became infinite.",
+    ]
 
 
 def test_a_saved_run_takes_no_parameters(capsys: Captured) -> None:
@@ -208,9 +263,9 @@ def test_a_saved_run_takes_no_parameters(capsys: Captured) -> None:
 def test_arrays_that_cannot_be_told_apart(capsys: Captured) -> None:
     eye = np.eye(2, dtype=np.float32)
     np.savez("two.npz", q=eye, k=eye)
-    assert "--arrays" in complaint(capsys, "show", "standard", "--q", "two.npz", code=1)
+    assert "--arrays" in complaint(capsys, "show", "standard", "--q", "two.npz", code=2)
     np.save("q.npy", eye)
-    assert "given twice" in complaint(capsys, "show", "standard", "--q", "q.npy", "--arrays", "two.npz", code=1)
+    assert "given twice" in complaint(capsys, "show", "standard", "--q", "q.npy", "--arrays", "two.npz", code=2)
 
 
 def test_a_refusal_comes_before_the_work_and_leaves_nothing(capsys: Captured) -> None:
@@ -299,6 +354,24 @@ def test_a_kernel_that_differs_exits_with_1(capsys: Captured, monkeypatch: pytes
     assert err == ""
 
 
+@pytest.mark.parametrize("usable", ["gpu", "cpu", "recorded"])
+def test_the_first_engine_that_can_run_is_chosen(usable: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = ["gpu", "cpu", "recorded"]
+    found = {name: None if order.index(name) >= order.index(usable) else "It cannot run." for name in order}
+    monkeypatch.setattr(cli, "every_engine", lambda: found)
+    good = fs.compare(fs.record("standard"), "recorded")
+    chosen: list[str] = []
+
+    def compare(run: fs.Run, engine: str, **_: Any) -> fs.Agreement:
+        chosen.append(engine)
+        return good
+
+    monkeypatch.setattr(cli, "compare_run", compare)
+    said = f"The {usable} engine is the first that can run here; --engine chooses another."
+    assert notes(capsys, "compare", "standard") == [said]
+    assert chosen == [usable]
+
+
 def test_what_was_not_captured_is_said(capsys: Captured) -> None:
     said = complaint(capsys, *"compare standard --seed 5 --engine recorded".split(), code=2)
     assert "was not captured" in said
@@ -360,7 +433,7 @@ def test_a_busy_port_is_one_sentence() -> None:
         process = flashstep("serve", "--no-open", "--port", str(port))
         with process:
             out, err = process.communicate(timeout=30)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert out == ""
     assert err.startswith(f"flashstep: Port {port} is in use")
     assert err.count("\n") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 
@@ -100,6 +101,26 @@ def test_a_space_or_nothing_is_the_default() -> None:
     assert parsed.request.parameters["seqlen_q"] == 6
     assert parsed.request.parameters["seqlen_k"] == 8
     assert parsed.texts["seqlen_k"] == "8"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("seqlen_q", "9" * 24, "“999999999999999999999999” is too large; write one such as 8."),
+        ("seqlen_q", 10**30, "is too large; write one such as 8."),
+        ("seqlen_q", "1e400", "“1e400” is not a whole number"),
+        ("seqlen_q", json.loads("1e400"), "The number that was sent is too large; write one such as 8."),
+        ("scale", json.loads("1e400"), "The number that was sent is too large; write one such as 0.5"),
+        ("scale", "-1e400", "“-1e400” is too large; write one such as 0.5"),
+        ("scale", "1e39", "that float32 holds"),
+        ("scale", "inf", "“inf” is not a number"),
+    ],
+)
+def test_a_number_too_large_is_called_so(field: str, value: object, says: str) -> None:
+    parsed = read({field: value})
+    assert list(parsed.errors) == [field]
+    assert says in parsed.errors[field]
+    assert is_sentence(parsed.errors[field])
 
 
 @pytest.mark.parametrize("value", [True, [8], {"a": 1}, 8.5, float("nan")])

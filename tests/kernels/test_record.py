@@ -141,6 +141,10 @@ def test_a_run_too_large_is_refused_before_work() -> None:
         ("standard", {"heads": 6, "kv_heads": 4}, "kv_heads", "take a divisor of 6"),
         ("standard", {"scale": float("nan")}, "scale", "finite"),
         ("standard", {"scale": True}, "scale", "finite"),
+        ("standard", {"scale": 1e39}, "scale", "that float32 holds"),
+        ("standard", {"scale": -3.4028236e38}, "scale", "that float32 holds"),
+        ("standard", {"scale": 10**400}, "scale", "that float32 holds"),
+        ("standard", {"scale": 7e-46}, "scale", "that float32 holds"),
         ("standard", {"inputs": ["a"]}, "inputs", "choose one of random"),
         ("standard", {"budget_bytes": -1}, "values", "0 bytes or more"),
         ("standard", {"block_rows": 0}, "block_rows", "from 1 to"),
@@ -172,7 +176,7 @@ def test_refusals_name_the_field_and_what_would_be_right(kernel: str, asked: dic
 @pytest.mark.parametrize(
     ("shapes", "words"),
     [
-        (((8, 4), (8, 4)), "3 arrays, not 2"),
+        (((8, 4), (8, 4)), "three arrays, q, k and v, not 2"),
         (((8, 4), (8, 4), (7, 4)), "the same shape"),
         (((8, 4), (8, 5), (8, 5)), "should agree"),
         (((8,), (8, 4), (8, 4)), "1 dimensions"),
@@ -208,6 +212,29 @@ def test_every_preset_of_a_kernel_runs_and_shows_its_point(kernel: str) -> None:
         if preset == "large":
             scores = run.trace.state(-1)["X"] if KERNELS[kernel].matrix else run.outputs["lse"]
             assert np.all(np.abs(scores) > 1000)
+
+
+@pytest.mark.parametrize("scale", [0, 0.0, 1, 3.4028234e38, -3.4028235e38, 8e-46, -1e-45])
+def test_a_scale_that_float32_holds_is_taken(scale: float) -> None:
+    rounded = np.float32(scale)
+    assert np.isfinite(rounded)
+    assert (rounded == 0) == (scale == 0)
+    assert fs.record("standard", scale=scale).problem.scale == scale
+
+
+def test_own_arrays_and_named_inputs_do_not_go_together() -> None:
+    with pytest.raises(fs.ParameterError, match="leave out inputs='hand'") as error:
+        fs.record("online-softmax", np.eye(2), inputs="hand")
+    assert error.value.field == "inputs"
+    with pytest.raises(fs.ParameterError, match="takes three arrays, q, k and v, not 1"):
+        fs.record("standard", np.eye(2))
+
+
+def test_a_run_and_its_trace_say_on_one_line_what_they_are() -> None:
+    run = fs.record("flash-attention-2", heads=2, values="none")
+    sizes = "batch 1, heads 2, kv_heads 1, seqlen_q 8, seqlen_k 8, head_dim 4"
+    said = f"<Trace of flash-attention-2 ({sizes}): 36 steps, {len(run.trace.events)} events, values none>"
+    assert (repr(run), repr(run.trace)) == (f"<Run with {said}>", said)
 
 
 def test_numpys_numbers_are_taken_as_pythons() -> None:

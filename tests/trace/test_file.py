@@ -180,7 +180,8 @@ def test_a_header_that_lies_is_read_or_refused(damage: Any) -> None:
     [
         (b"", "cut short"),
         (b"\xff" * 8, "cut short"),
-        (b"PK\x03\x04 a zip file", "cut short"),
+        (b"PK\x03\x04 a zip file", "a NumPy file of arrays"),
+        (b"\x93NUMPY\x01\x00", "a NumPy file of arrays"),
         ((2**62).to_bytes(8, "little") + b"{}", "cut short"),
         ((2).to_bytes(8, "little") + b"[]", "no object"),
         ((100_000).to_bytes(8, "little") + b"[" * 100_000, "not JSON"),

@@ -48,6 +48,10 @@ def test_a_state_says_what_it_does_not_hold() -> None:
     assert trace.state(-1).written("O").all()
     with pytest.raises(IndexError, match="from 0 to 18"):
         trace.state(19)
+    for nonsense in (1.5, "a", None):
+        with pytest.raises(TypeError, match=r"whole number from 0 to 18, not .*\.$"):
+            trace.state(nonsense)  # type: ignore[arg-type]
+    assert trace.steps[np.int64(3)].index == 3  # type: ignore[call-overload]
 
 
 def test_what_memory_held_before_does_not_matter() -> None:
