@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 pytestmark = pytest.mark.browser
 
@@ -216,3 +216,18 @@ def test_the_link_of_this_step_can_be_copied(page: Page, site: str) -> None:
     page.get_by_role("button", name="Copy link").first.click()
     expect(page.get_by_role("button", name="Link copied")).to_be_visible()
     assert "step=2" in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_a_trace_that_was_let_go_is_asked_for_again(page: Page, site: str) -> None:
+    answers: list[int] = []
+
+    def once(route: Route) -> None:
+        if answers:
+            route.continue_()
+        else:
+            route.fulfill(status=404, content_type="application/json", body='{"error": "It is gone."}')
+        answers.append(1)
+
+    page.route("**/api/recordings/*/trace", once)
+    open_explorer(page, site)
+    assert len(answers) == 2
