@@ -65,6 +65,9 @@ async def explore(name: str, request: Request, shared: Shared) -> Response:
         return error_page(404, "There is no such kernel", unknown_kernel(name))
     query = dict(request.query_params)
     parsed = await run_in_threadpool(parameters.parse, kernel, query, shared.settings, shared.arrays.get)
+    if "focus" in parsed.errors:  # whom to follow is the player's matter: it says so, and the rest of the link works
+        followed = {name: value for name, value in query.items() if name != "focus"}
+        parsed = await run_in_threadpool(parameters.parse, kernel, followed, shared.settings, shared.arrays.get)
     return render(
         "explore.html",
         422 if parsed.errors else 200,

@@ -2,6 +2,8 @@
 
 const STORE = "flashstep.steps";
 const KEY_MOVES = { ArrowLeft: [-16, 0], ArrowRight: [16, 0], ArrowUp: [0, -16], ArrowDown: [0, 16] };
+const LEAST = 200; // pixels of its height that stay in the window
+const EDGE = 8;
 const LIFT = 6; // pixels of dragging before the panel leaves its column
 
 function remembered() {
@@ -28,12 +30,13 @@ function remember(place) {
 export function makeFloating(panel, grip, dockButton, changed) {
   let place = null;
 
+  /** Wholly inside the window: further down it is lower. */
   function put(left, top) {
-    const width = panel.offsetWidth;
-    place = { left: Math.max(0, Math.min(innerWidth - Math.min(width, 120), left)),
-      top: Math.max(0, Math.min(innerHeight - 48, top)) };
+    const inside = (x, most) => Math.max(0, Math.min(most, x));
+    place = { left: inside(left, innerWidth - panel.offsetWidth), top: inside(top, innerHeight - LEAST - EDGE) };
     panel.style.left = `${place.left}px`;
     panel.style.top = `${place.top}px`;
+    panel.style.maxHeight = `${innerHeight - place.top - EDGE}px`;
   }
   function float(left, top) {
     const was = place !== null;
@@ -45,7 +48,7 @@ export function makeFloating(panel, grip, dockButton, changed) {
     if (place === null) return;
     place = null;
     panel.classList.remove("floating");
-    panel.style.left = panel.style.top = "";
+    panel.style.left = panel.style.top = panel.style.maxHeight = "";
     remember({ docked: true });
     changed(false);
   }

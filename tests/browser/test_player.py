@@ -172,6 +172,53 @@ def test_the_slider_moves_by_keyboard_and_says_where_it_is(player: Player) -> No
     assert slider.get_attribute("aria-valuetext") == f"step {player.last} of {player.last}"
 
 
+# ---------------------------------------------------------------- every key, wherever the focus is
+
+
+def test_a_clicker_steps_whatever_had_the_focus(player: Player) -> None:
+    player.open(FA2 + "?step=5")
+    page = player.page
+    causal = page.get_by_label("causal", exact=True)
+    for part in (page.get_by_role("slider", name="Step"), page.locator(".speed"), causal, page.locator(".control.previous"),
+                 page.locator(".picker select"), page.locator(".explanation"), page.locator(".tree")):  # fmt: skip
+        part.focus()
+        player.press("PageDown")
+        player.at(6)
+        player.press("PageUp", "PageUp")
+        player.at(4)
+        player.press("PageDown")
+        player.at(5)
+    assert page.locator(".speed").input_value() == "1"
+    causal.press("ArrowRight")  # a checkbox is not typing
+    player.at(6)
+    causal.press("Space")
+    assert causal.is_checked()
+    player.at(6)
+    page.get_by_label("Nq", exact=True).press("PageDown")
+    player.at(6)
+    player.press("Shift+PageDown")
+    player.at(6)
+
+
+def test_escape_in_the_filter_gives_the_keys_back(player: Player) -> None:
+    player.open(FA2 + "?step=5")
+    player.page.locator(".filter").fill("load")
+    player.press("Escape", "ArrowRight")
+    player.at(6)
+    assert player.page.locator(".filter").input_value() == ""
+
+
+def test_the_help_pauses_and_the_end_offers_to_play_again(player: Player) -> None:
+    player.open()
+    player.press("Space", "?")
+    expect(player.page.get_by_role("dialog")).to_be_visible()
+    expect(player.page.locator(".control.play")).to_have_attribute("aria-label", "Play")
+    player.press("Escape", "End")
+    expect(player.page.locator(".control.play")).to_have_attribute("aria-label", "Play again")
+    player.press("ArrowLeft")
+    expect(player.page.locator(".control.play")).to_have_attribute("aria-label", "Play")
+
+
 # ---------------------------------------------------------------- the address
 
 
@@ -455,6 +502,43 @@ def test_any_cell_is_reached_by_keyboard(player: Player) -> None:
     player.address(cell=None)
 
 
+OVERLAPS = """
+() => {
+  const boxes = [...document.querySelectorAll(".figure-svg [data-key^='p0/']")].map((one) => [one.dataset.key, one.getBoundingClientRect()]);
+  const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+  const panel = document.querySelector(".figure-svg [data-key='p0']").getBoundingClientRect();
+  const sums = boxes.filter(([key]) => key.startsWith("p0/sum/"));
+  return sums.flatMap(([key, at]) => [
+    ...boxes.filter(([other, there]) => other !== key && meet(at, there)).map(([other]) => `${key} meets ${other}`),
+    ...(at.right > panel.right || at.bottom > panel.bottom || at.height < 10 ? [`${key} leaves the panel or is too small`] : [])]);
+}
+"""
+COMPUTING = [("standard", 25), ("online-softmax", 5), ("flash-attention-1", 14), ("flash-attention-2", 8), ("flash-decoding", 8)]
+
+
+@pytest.mark.parametrize(("kernel", "step"), COMPUTING)
+def test_the_arithmetic_of_a_row_stands_under_the_slots(player: Player, kernel: str, step: int) -> None:
+    sums = player.page.locator(".figure text[data-key^='p0/sum/']")
+    for size in (WIDE, LARGE):
+        player.page.set_viewport_size(size)
+        player.open(f"/explore/{kernel}?step={step}")
+        expect(sums.first).to_be_visible()
+        assert player.page.evaluate(OVERLAPS) == []
+    player.press("ArrowRight")  # a step that moves, or another that computes
+    assert player.page.evaluate(OVERLAPS) == []
+
+
+def test_the_arithmetic_is_of_the_selected_row(player: Player) -> None:
+    player.open(FA2 + "?step=8")
+    sums = player.page.locator(".figure text[data-key^='p0/sum/']")
+    expect(sums.first).to_have_text("m = max(1.1033, 2.2951) = 2.2951")
+    assert set(sums.all_text_contents()) >= {"row 0", "α = exp(1.1033 − 2.2951) = 0.3037"}
+    player.open(FA2 + "?step=8&cell=li.2.0")
+    assert "row 2" in sums.all_text_contents()
+    player.open(FA2 + "?step=6")  # a load computes nothing
+    expect(sums).to_have_count(0)
+
+
 # ---------------------------------------------------------------- together
 
 
@@ -476,7 +560,7 @@ def test_the_switch_says_what_a_gpu_does_and_keeps_the_place(player: Player) -> 
 def test_no_sentence_promises_an_order_or_an_sm_to_itself(player: Player) -> None:
     player.open(FA2 + "?seqlen_q=536&seqlen_k=8&block_rows=4&order=together&step=3")
     switch, grid = player.page.locator(".order-sentence"), player.page.locator(".figure text[data-key^='grid/sentence']")
-    expect(grid).to_have_text("132 of 134 blocks advance together, 2 wait their turn; a GPU promises no order")
+    expect(grid).to_have_text("132 of 134 blocks advance together, 2 wait their turn; showing 4 of 132 running blocks; a GPU promises no order")
     expect(switch).to_contain_text("Up to 132 of 134 blocks advance together")
     for order in ("together", "one after another"):
         player.page.get_by_role("button", name=order, exact=True).click()
@@ -520,6 +604,12 @@ def phone(browser: Browser, site: str) -> Iterator[Player]:
     context.close()
 
 
+def test_a_phone_leaves_the_arithmetic_out(phone: Player) -> None:
+    phone.page.goto(phone.site + FA2 + "?step=8")
+    phone.at(8)
+    expect(phone.page.locator(".figure text[data-key^='p0/sum/']")).to_have_count(0)
+
+
 def test_a_phone_can_step(phone: Player) -> None:
     phone.page.goto(phone.site + FA2)
     phone.at(0)
@@ -539,6 +629,63 @@ def test_a_phone_can_step(phone: Player) -> None:
     expect(phone.page.locator(".tree")).to_be_visible()
     phone.page.locator(".row.step").nth(5).tap()
     phone.at(5)
+
+
+LOW = [(1024, 768), (960, 540), (911, 512), (1093, 614), (1280, 560), (683, 384)]
+
+
+@pytest.mark.parametrize("size", LOW)
+def test_a_projector_or_a_zoomed_page_keeps_caption_and_buttons_clear(player: Player, size: tuple[int, int]) -> None:
+    page = player.page
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    for path in (FA2 + "?step=8", "/explore/flash-decoding?step=20", "/explore/standard?step=3"):
+        player.page.goto(player.site + path)
+        expect(player.place).to_have_text(re.compile("step"))
+        expect(page.locator(".figure-svg")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= size[0], path
+        for part in (".caption-text", ".control.next", ".slider"):
+            expect(page.locator(part)).to_be_in_viewport(ratio=0.99)
+        for part in (".caption-text b", ".control.next", ".slider"):  # and nothing is painted over them
+            assert page.locator(part).first.evaluate(
+                "node => { const r = node.getBoundingClientRect(); const top = document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2);"
+                " return node === top || node.contains(top) || top.contains(node) && top.closest('.deck') !== null }"
+            ), part
+        figure, drawn = box(page.locator(".figure-host")), box(page.locator(".figure-svg"))
+        assert drawn["y"] + drawn["height"] <= figure["y"] + figure["height"] + 1, path
+        # Scrolled to its end, the figure stands above the caption.
+        page.locator(".deck").evaluate("node => scrollTo(0, node.previousElementSibling.getBoundingClientRect().bottom + scrollY)")
+        bottom = box(page.locator(".figure-host"))
+        assert bottom["y"] + bottom["height"] <= box(page.locator(".deck"))["y"] + 1 or size[0] < 900, path
+
+
+def test_the_step_list_has_no_hole_when_it_grows(player: Player) -> None:
+    player.page.set_viewport_size({"width": 1366, "height": 620})
+    player.open(FA2 + "?causal=true&step=17")
+    hole = "() => { const tree = document.querySelector('.tree'); const tops = [...tree.querySelectorAll('.row')].map((row) => row.getBoundingClientRect().top); return Math.min(...tops) - tree.getBoundingClientRect().top; }"
+    for size in (LARGE, WIDE, LARGE):
+        player.page.set_viewport_size(size)
+        player.page.wait_for_function(f"({hole})() < 1")
+    player.page.reload()
+    player.at(17)
+    player.page.wait_for_function(f"({hole})() < 1")
+    expect(player.page.locator(".row.step.current")).to_be_in_viewport()
+
+
+def test_a_phone_gives_the_figure_the_height(phone: Player) -> None:
+    page = phone.page
+    for path, name in ((FA2 + "?step=8", "FlashAttention 2"), ("/explore/standard?step=3", "Standard attention")):
+        page.goto(phone.site + path)
+        expect(phone.place).to_have_text(re.compile("step"))
+        assert box(page.locator(".deck"))["height"] < 140
+        nav, current = box(page.locator(".kernels")), box(page.get_by_role("link", name=name, exact=True))
+        assert nav["x"] <= current["x"]
+        assert current["x"] + current["width"] <= nav["x"] + nav["width"]
+    page.goto(phone.site + FA2 + "?step=8")
+    height = box(phone.caption)["height"]
+    more = page.get_by_role("button", name="Whole caption")
+    more.tap()
+    expect(more).to_have_attribute("aria-expanded", "true")
+    assert box(phone.caption)["height"] > height
 
 
 # ---------------------------------------------------------------- trouble

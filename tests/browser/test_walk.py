@@ -89,7 +89,16 @@ def name_of(value: str | dict[str, Any]) -> str:
 
 @pytest.mark.parametrize(("kernel", "parameters"), WALKS, ids=name_of)
 def test_every_step_shows_the_trace(page: Page, site: str, kernel: str, parameters: dict[str, Any]) -> None:
-    walk = Walk(fs.record(kernel, **parameters))
+    take_the_walk(page, site, kernel, parameters, Walk(fs.record(kernel, **parameters)))
+
+
+def test_every_step_shows_the_trace_on_a_small_screen(page: Page, site: str) -> None:
+    """There the carries stand behind their tab, beside the sources: they are checked where they are in sight."""
+    page.set_viewport_size({"width": 1366, "height": 768})
+    take_the_walk(page, site, "flash-attention-2", TEXTBOOK, Walk(fs.record("flash-attention-2"), carries=False))
+
+
+def take_the_walk(page: Page, site: str, kernel: str, parameters: dict[str, Any], walk: Walk) -> None:
     page.goto(f"{site}/explore/{kernel}?{query(parameters)}")
     expect(page.locator(".place")).to_have_text(f"step 0 of {walk.last}")
     page.get_by_role("tab", name="NumPy twin").click()
@@ -103,15 +112,17 @@ def test_every_step_shows_the_trace(page: Page, site: str, kernel: str, paramete
         except AssertionError as error:
             raise AssertionError(f"step {step}, {walk.trace.steps[step].label}: {error}") from error
     assert walk.numbers > 100, "the figure hardly showed a number"
+    assert walk.sums, "no arithmetic stood under the slots"
 
 
-def test_blocks_shown_together_show_their_own_steps(page: Page, site: str) -> None:
-    walk = Walk(fs.record("flash-attention-2"))
+@pytest.mark.parametrize(("kernel", "ticks"), [("flash-attention-2", 9), ("online-softmax", 9)])
+def test_blocks_shown_together_show_their_own_steps(page: Page, site: str, kernel: str, ticks: int) -> None:
+    walk = Walk(fs.record(kernel))
     trace = walk.trace
-    page.goto(f"{site}/explore/flash-attention-2?order=together")
-    expect(page.locator(".place")).to_have_text("step 0 of 9")
+    page.goto(f"{site}/explore/{kernel}?order=together")
+    expect(page.locator(".place")).to_have_text(f"step 0 of {ticks}")
     expect(page.locator(".listing").first).to_be_visible()
-    for position in range(1, 10):
+    for position in range(1, ticks + 1):
         found = page.evaluate(LOOK, {"key": "ArrowRight", "cells": []})
         assert found["caption"] == trace.steps[position].caption
         words = dict(found["words"])
@@ -120,18 +131,21 @@ def test_blocks_shown_together_show_their_own_steps(page: Page, site: str) -> No
         for key, texts in found["figure"]:
             panel = re.fullmatch(r"p(\d+)/s(\d+)(/old)?", key)
             if panel:
-                step = position + 9 * int(panel[1])  # each block takes nine steps
+                step = position + ticks * int(panel[1])  # each block takes as many steps
                 walk.check_slot(step - bool(panel[3]), int(panel[2]), texts)
+    assert walk.numbers > 100, "the panels hardly showed a number"
 
 
 class Walk:
     """What one recording should look like, step by step."""
 
-    def __init__(self, run: fs.Run) -> None:
+    def __init__(self, run: fs.Run, carries: bool = True) -> None:
+        self.carries = carries  # whether their panel is in sight
         self.run, self.trace, self.meta = run, run.trace, run.trace.meta
         self.last = len(run.trace.steps) - 1
         self.total = run.trace.ledger()
         self.numbers = 0  # shown by the figure so far
+        self.sums = 0  # spelled out under the slots so far
 
     # ------------------------------------------------------------ one step
 
@@ -144,11 +158,13 @@ class Walk:
         lines = trace.step_info(t).lines.get("twin")
         assert found["lit"] == ([f"twin-{n}" for n in range(lines[0], lines[1] + 1)] if lines else [])
         self.check_ledger(t, found["ledger"])
-        self.check_carries(t, found["carries"])
+        if self.carries:
+            self.check_carries(t, found["carries"])
         assert found["nodes"] <= 2000
         words = dict(found["words"])
         shared = self.meta.launches[max(0, trace.step_info(t).launch)].shared_bytes
         assert words["p0/bytes"].removeprefix("shared memory ") == f"{shared:,} of 49,152 B"
+        self.check_sums(t, words)
         for key, texts in found["figure"]:
             if slot := re.fullmatch(r"p0/s(\d+)(/old)?", key):
                 self.check_slot(t - bool(slot[2]), int(slot[1]), texts)
@@ -196,6 +212,25 @@ class Walk:
             value = at(state, slot.name, row, col)
             assert same(text, value), f"{slot.name}[{row}, {col}] shows {text!r}, holds {value}"
             self.numbers += text != ""
+
+    def check_sums(self, t: int, words: dict[str, str]) -> None:
+        """The arithmetic under the slots: each line comes to the number that the slot holds in that row."""
+        lines: dict[str, str] = {}
+        for key, text in words.items():
+            if found := re.fullmatch(r"p0/sum/(\D+)\d*", key):  # a long line stands in several rows
+                lines[found[1]] = f"{lines.get(found[1], '')} {text}".strip()
+        row = int(lines.pop("row", "row 0").removeprefix("row "))
+        for name, line in lines.items():
+            assert name in {written for _, written in self.written(t)}, f"{line!r} is not of this step"
+            held = self.trace.state(t)[name]
+            holds = held.reshape(len(held), -1)[row]
+            _, body, end = line.split(" = ")
+            value = next((float(x) for x in holds if same(end.split(" ≈ ")[-1], float(x))), None)
+            assert value is not None, f"{line!r}, but {name} holds {holds} in row {row}"
+            self.sums += 1
+            if " of " not in body:
+                got = arithmetic(body)
+                assert close(got, value) or (math.isnan(got) and "−∞" in body), f"{line!r} comes to {got}"
 
     def check_tile(self, t: int, array: int, row_tile: int, col_tile: int, texts: list[str], words: dict[str, str]) -> None:
         info = self.meta.arrays[array]

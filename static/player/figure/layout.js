@@ -356,16 +356,16 @@ function slotCells(slots, ghosts) {
   );
 }
 
+/** Units and old values in the order they are tried for numbers: with old values in any size, then without. */
+function* numberChoices(withOld) {
+  for (const choices of [withOld, ['']]) for (const ux of NUMBER_WIDTHS) for (const unit of numberUnits(ux)) for (const ghosts of choices) yield { unit, ghosts };
+}
+
 /** How the slots are drawn in a given room: {unit, ghosts}. */
 function fitSram(slots, width, height, m, cells) {
-  for (const ux of NUMBER_WIDTHS) {
-    if (ux > 44 * m.k) continue;
-    for (const unit of numberUnits(ux)) {
-      for (const ghosts of m.free ? ['vectors'] : ['all', 'vectors']) {
-        if (slotCells(slots, ghosts) > cells) continue;
-        if (sramHeight(slots, unit, ghosts, width, m) <= height) return { unit, ghosts };
-      }
-    }
+  for (const { unit, ghosts } of numberChoices(m.free ? ['vectors'] : ['all', 'vectors'])) {
+    if (unit.ux > 44 * m.k || slotCells(slots, ghosts) > cells) continue;
+    if (sramHeight(slots, unit, ghosts, width, m) <= height) return { unit, ghosts };
   }
   let best = null;
   for (const ux of HEAT_WIDTHS) {
@@ -419,20 +419,17 @@ function fitLaunch({ entries, width, m, panels, panelWidth, rows, room }, slots)
     return { hbm: fitHbm(entries, width, 460, m, cells - used(sram)), sram };
   }
   const all = cellCount(entries, null);
-  for (const ux of NUMBER_WIDTHS) {
-    for (const unit of numberUnits(ux)) {
-      for (const ghosts of ['all', 'vectors']) {
-        if (all + panels * slotCells(slots, ghosts) > cells) continue;
-        const hbm = hbmHeight(entries, unit, null, width, m);
-        if (hbm >= room) continue;
-        if (hbm + rows * sramHeight(slots, unit, ghosts, panelWidth, m) <= room) return { hbm: { unit, n: null }, sram: { unit, ghosts } };
-      }
-    }
+  for (const { unit, ghosts } of numberChoices(['all', 'vectors'])) {
+    if (all + panels * slotCells(slots, ghosts) > cells) continue;
+    const hbm = hbmHeight(entries, unit, null, width, m);
+    if (hbm >= room) continue;
+    if (hbm + rows * sramHeight(slots, unit, ghosts, panelWidth, m) <= room) return { hbm: { unit, n: null }, sram: { unit, ghosts } };
   }
   // They do not share a unit: the slots first, because there the arithmetic is read, then HBM in the rest.
   let sram = fitSram(slots, panelWidth, (room * 0.5) / rows, m, share);
-  if (sram.unit.mode !== 'numbers') {
-    const larger = fitSram(slots, panelWidth, (room * 0.62) / rows, m, share);
+  for (const part of [0.62, 0.72, 0.8]) {
+    if (sram.unit.mode === 'numbers') break;
+    const larger = fitSram(slots, panelWidth, (room * part) / rows, m, share);
     if (larger.unit.mode === 'numbers') sram = larger;
   }
   const height = rows * sramHeight(slots, sram.unit, sram.ghosts, panelWidth, m);
@@ -528,11 +525,20 @@ function placeSquares(groups, box, m) {
   return { groups: laid, end: { x, y }, side };
 }
 
+/** The room under a panel's slots: beside its registers where those reach down, if that is most of the width; else below them too. */
+function roomUnder(box, placed, registers, m) {
+  const end = (parts) => Math.max(box.y, ...parts.map((each) => each.y + each.block.h)) + 2 * m.k;
+  const room = (y, right) => ({ x: box.x + m.pad, y, w: right - 2 * m.pad - box.x, h: box.y + box.h - 4 * m.k - y });
+  const slots = end(placed.filter(({ block }) => !block.registers));
+  const beside = registers && registers.x - box.x > box.w / 2 && registers.y + registers.h > slots;
+  return beside ? room(slots, registers.x) : room(end(placed), box.x + box.w);
+}
+
 /**
  * Every box of a frame.
  * entries: [{node, plane, focus: {rt, ct} | null, split: boolean, shape}]; slots: of the launch drawn; groups: as layoutGrid;
  * hbm, sram: units, as chooseUnits gives them.
- * Returns {width, height, m, hbm: {box, arrays}, grid: {box, groups, ...}, panels: [{box, slots, registers}]}.
+ * Returns {width, height, m, hbm: {box, arrays}, grid: {box, groups, ...}, panels: [{box, slots, registers, under}]}.
  */
 export function layout({ entries, slots, groups, sentence, width, height, panels = 1, hbm: hbmUnits, sram }) {
   const m = measures(width, height);
@@ -550,11 +556,14 @@ export function layout({ entries, slots, groups, sentence, width, height, panels
   let hbmHeight = m.heading + flowed.h + m.pad;
   let panelHeight = m.heading + slotFlow.h + 6 * m.k;
   // What is left over is shared out, so that the panels fill the frame and the grid stays between them.
-  const spare = m.free ? 0 : Math.max(0, height - hbmHeight - grid - rows * panelHeight - m.between * (rows - 1));
+  const left = m.free ? 0 : Math.max(0, height - hbmHeight - grid - rows * panelHeight - m.between * (rows - 1));
+  // Two rows of arithmetic under the slots of a panel that stands alone come first.
+  const under = panels === 1 ? Math.min(left, 3 * m.font.text) : 0;
+  const spare = left - under;
   const hbmSpare = Math.min(spare * 0.4, 28 * m.k);
   const panelSpare = Math.min((spare - hbmSpare) * 0.6, 36 * m.k) / rows;
   hbmHeight += hbmSpare;
-  panelHeight += panelSpare;
+  panelHeight += panelSpare + under;
   const gridSpare = Math.min(spare - hbmSpare - panelSpare * rows, 30 * m.k);
   y += m.free ? 0 : Math.max(0, (spare - hbmSpare - panelSpare * rows - gridSpare) / 2);
 
@@ -595,7 +604,8 @@ export function layout({ entries, slots, groups, sentence, width, height, panels
       const within = place(block.registers, x + 8 * m.k, top + block.caption, block.w - 16 * m.k, 8 * m.k, 4 * m.k, m);
       for (const part of within) put(part.block, part.x, part.y);
     }
-    framed.push({ box: { x: x0, y: y0, w: panelWidth, h: panelHeight }, slots: slotsOut, registers });
+    const box = { x: x0, y: y0, w: panelWidth, h: panelHeight };
+    framed.push({ box, slots: slotsOut, registers, under: roomUnder(box, placed, registers, m) });
   }
   const end = y + rows * panelHeight + (rows - 1) * m.between;
   return { width, height: m.free ? end : height, m, hbm, grid: { box: gridBox, ...laid }, panels: framed };

@@ -7,6 +7,7 @@
 
 import { sum, soFar } from '../ledger.js';
 import { cellNumber, number } from '../words.js';
+import { arithmetic, arithmeticItems } from './arithmetic.js';
 import { placesOf, planesOf, scaleOf, splitOf, splitsOf } from './facts.js';
 import { chooseUnits, gridHeight, layout, textWidth, FREE_BELOW, MAX_SQUARES } from './layout.js';
 import { hueOf, splitHue } from './palette.js';
@@ -124,7 +125,7 @@ export function makeScene({ trace, replay, order, position, cell = null, focus: 
   const tall = gridHeight(width, height);
   const key = `${Math.round(width)}/${height === null ? 'free' : Math.round(height)}/${panels}`;
   const units = memory.units(key, () => chooseUnits({ entries, slots: trace.launches.map((each) => each.slots), width, height, panels, gridHeight: tall }));
-  const sentence = gridSentence(trace, order, at, started);
+  const sentence = gridSentence(trace, order, at, started, shown.filter(({ active }) => active).length);
   const frame = layout({ entries, slots, groups, sentence, width, height, panels, hbm: units.hbm, sram: units.sram[launch] ?? { unit: units.hbm.unit, ghosts: '' } });
 
   const scene = {
@@ -459,8 +460,8 @@ function drawGrid({ trace, order, at, started, shown, frame, scene }) {
   });
 }
 
-/** Says which blocks run, and that a GPU would run them side by side. */
-export function gridSentence(trace, order, at, started) {
+/** Says which blocks run, and that a GPU would run them side by side; `shown`: how many of the running ones have a panel. */
+export function gridSentence(trace, order, at, started, shown = at.active.length) {
   if (!started) return 'nothing has run yet';
   const launch = trace.launches[at.launch];
   const many = trace.launches.length > 1 ? `launch ${at.launch + 1} of ${trace.launches.length}, ` : '';
@@ -469,7 +470,8 @@ export function gridSentence(trace, order, at, started) {
     let waiting = 0;
     if (launch.blocks <= 4096) for (let b = 0; b < launch.blocks; b++) if (at.state(b) === 'waiting') waiting++;
     const queue = waiting ? `, ${grouped(waiting)} wait their turn` : '';
-    return `${many}${grouped(running)} of ${plural(launch.blocks, 'block')} advance together${queue}; a GPU promises no order`;
+    const some = shown < running ? `; showing ${shown} of ${grouped(running)} running blocks` : '';
+    return `${many}${grouped(running)} of ${plural(launch.blocks, 'block')} advance together${queue}${some}; a GPU promises no order`;
   }
   const block = at.active[0].block;
   if (launch.blocks === 1) return `${many}its one block is running`;
@@ -477,7 +479,8 @@ export function gridSentence(trace, order, at, started) {
 }
 
 /** Shared memory and registers of one running block. */
-function drawPanel({ trace, replay, at, started, frame, scene, cell }, panel, index, written) {
+function drawPanel(view, panel, index, written) {
+  const { trace, replay, at, started, frame, scene, cell } = view;
   const { m } = frame;
   const { items } = scene;
   const launch = trace.launches[scene.launch];
@@ -515,6 +518,7 @@ function drawPanel({ trace, replay, at, started, frame, scene, cell }, panel, in
     const event = active ? written?.[slot.id] : undefined;
     drawSlot({ trace, replay, scene, m, active, cell }, part, `${p}/s${slot.index}`, state, event, p);
   }
+  if (block?.active && frame.panels.length === 1 && !m.free) items.push(...arithmeticItems(`${p}/sum`, arithmetic(view, block.block, written), panel.under, m));
 }
 
 function drawSlot({ trace, replay, scene, m, active, cell }, part, key, state, event, panel) {
@@ -533,10 +537,13 @@ function drawSlot({ trace, replay, scene, m, active, cell }, part, key, state, e
     if (part.mode === 'numbers') items.push(cellsItem(prefix, where, { ...common, scale, ux, uy }));
     else if (shown?.values) items.push(heatItem(`${prefix}/heat`, where, [{ ...where, ...common, event: shown.event }], scale, part));
   };
-  content(key, at, state, look);
-  // What is computed in place gets a ring; what arrives, a thick frame.
+  // What is computed in place gets a ring; what arrives, a thick frame. The hatching of what is stale lies under its numbers.
   const moved = event && event.kind !== 'update' && event.kind !== 'fill' ? 'write' : '';
-  items.push(box(`${key}/frame`, at, `frame slot ${look || 'written'} hue-${hue} ${moved && `used ${moved}`}`, { r: 1.5 }));
+  const around = box(`${key}/frame`, at, `frame slot ${look || 'written'} hue-${hue} ${moved && `used ${moved}`}`, { r: 1.5 });
+  const under = look === 'stale' && part.mode === 'numbers';
+  if (under) items.push(around);
+  content(key, at, state, look);
+  if (!under) items.push(around);
   const carried = event && event.kind === 'update';
   if (event && (event.kind === 'update' || event.kind === 'fill')) {
     items.push(box(`${key}/ring`, grown(at, 4 * m.k), `ring ${event.kind}`, { r: 4 * m.k }));

@@ -95,7 +95,7 @@ export function createCarries(host, { trace, replay, select }) {
       const look = [value.look, now && now.stale ? "stale" : "", written ? "written" : ""].filter(Boolean).join(" ");
       if (one.td.className !== look) one.td.className = look;
       setAttribute(one.td, "title", value.exact === null ? null
-        : `${one.name}: ${before && old.exact !== null ? `${old.exact} → ` : ""}${value.exact}`);
+        : `${one.name}: ${before && old.exact !== null ? `${old.exact} → ` : ""}${value.exact}${now && now.stale ? ", stale: an earlier tile's" : ""}`);
     }
   }
 

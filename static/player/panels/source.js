@@ -32,6 +32,8 @@ function createListing(host, { trace, name, html, text, goTo, where }) {
   let cursor = 0;
   lines.forEach((line, i) => {
     line.setAttribute("role", "listitem");
+    // What does not fit goes on under its own beginning.
+    line.style.setProperty("--indent", String(line.textContent.search(/\S|$/)));
     if (!runs.has(i + 1) || !line.textContent.trim()) return;
     line.classList.add("runs");
     line.title = "Go to the next step that runs this line";
@@ -99,33 +101,14 @@ function createListing(host, { trace, name, html, text, goTo, where }) {
   };
 }
 
-/** Scroll so that these lines stand in sight, a quarter from the top when they have to move. */
+/** Scroll so that these lines stand in sight, the first of them at the top when they have to move. */
 function bringIntoView(scroller, lines) {
   const first = lines[0];
   const last = lines[lines.length - 1];
   const top = first.offsetTop;
-  const bottom = last.offsetTop + last.offsetHeight;
-  const height = scroller.clientHeight;
   const now = scroller.scrollTop;
-  // Deep inside the loops the indentation alone would fill a narrow panel.
-  const indents = lines.map((line) => line.textContent).filter((text) => text.trim()).map((text) => text.length - text.trimStart().length);
-  const aside = indents.length ? Math.max(0, Math.min(...indents) - 2) * character(scroller) : 0;
-  const spare = height - (bottom - top);
-  const inSight = top >= now + 8 && bottom <= now + height - 8;
-  scroller.scrollTo({ left: aside, top: inSight ? now : spare > 0 ? top - Math.min(spare / 2, height / 4) : top - 8, behavior: "instant" });
-}
-
-let characterWidth = 0; // measured once
-addEventListener("resize", () => { characterWidth = 0; });
-
-/** The width of a character of the listing. */
-function character(scroller) {
-  if (characterWidth) return characterWidth;
-  const probe = el("span", { class: "code", text: "0".repeat(20), style: { position: "absolute", padding: "0", "min-width": "0" } });
-  scroller.append(probe);
-  characterWidth = probe.getBoundingClientRect().width / 20;
-  probe.remove();
-  return characterWidth;
+  const inSight = top >= now && last.offsetTop + last.offsetHeight <= now + scroller.clientHeight;
+  if (!inSight) scroller.scrollTo({ top: top - 4, behavior: "instant" });
 }
 
 /** Lines of the server's highlighted HTML, each a <span id="twin-12" class="line">. */
