@@ -81,14 +81,17 @@ install_package() { # the package as pip takes it; linked, not copied, so that a
 }
 
 ensure_environment() { # run | dev: nothing to do when it stands and is of today's pyproject.toml
-  local kind=$1 wanted target=$ROOT before=$SECONDS
+  local kind=$1 wanted target=$ROOT before=$SECONDS what="Setting up Flashstep's environment in .venv"
   wanted=$(fingerprint)
   # What ./test needs holds all that ./run needs.
   local stamp
   for stamp in "$VENV/.flashstep-$kind" "$VENV/.flashstep-dev"; do
     [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && new_enough "$VENV/bin/python" && return
   done
-  say "Setting up Flashstep's environment in .venv (once; a minute or so)"
+  # ./test after ./run
+  [ "$kind" = dev ] && [ "$(cat "$VENV/.flashstep-run" 2>/dev/null)" = "$wanted" ] &&
+    what="Adding what the tests need to Flashstep's environment in .venv"
+  say "$what (once; a minute or so)"
   : >"$SETUP_LOG"
   new_enough "$VENV/bin/python" && "$VENV/bin/python" -m pip --version >/dev/null 2>&1 || make_venv
   rm -f "$VENV"/.flashstep-*

@@ -93,6 +93,8 @@ async def begin(request: Request, shared: Shared) -> Response:
     kernel = find_kernel(sent.get("kernel"))
     if kernel is None:
         return refused({"kernel": unknown_kernel(sent.get("kernel"))}, sent)
+    if why := engine_compare.unready(kernel):
+        return refused({"kernel": why}, sent)
     engine, fmad = sent.get("engine"), sent.get("fmad")
     fused = True if fmad is None or fmad == "" else parameters.truth(fmad)
     if not isinstance(engine, str) or engine not in verdicts.ENGINES:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from .. import engines as every_engine
 from ..kernels.engines import capture
+from ..kernels.engines.compare import unready
 from ..kernels.kernel import Kernel
 from ..trace import bounds
 from . import assets, parameters, verdicts
@@ -28,6 +29,8 @@ async def compare(name: str, request: Request, shared: Shared) -> Response:
     kernel = find_kernel(name)
     if kernel is None:
         return error_page(404, "There is no such kernel", unknown_kernel(name))
+    if why := unready(kernel):
+        return error_page(404, "There is nothing to compare yet", why)
     query = dict(request.query_params)
     parsed = await run_in_threadpool(parameters.parse, kernel, query, shared.settings, shared.arrays.get)
     engines = await run_in_threadpool(every_engine)

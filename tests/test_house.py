@@ -159,12 +159,35 @@ def test_readme_links_lead_somewhere() -> None:
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
+@pytest.mark.skipif(os.name == "nt", reason="./run and ./test are for a POSIX shell")
+def test_setting_up_says_what_it_does(tmp_path: Path) -> None:
+    """./run, ./test and ./run again in a fresh checkout, with nothing installed."""
+    (tmp_path / ".venv").mkdir()
+    for name in ("pyproject.toml", "setup.py"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    stubs = "new_enough() { :; }; make_venv() { :; }; install_package() { :; }"
+    for kind, words in (("run", "Setting up"), ("dev", "Adding what the tests need to"), ("run", None)):
+        script = f'ROOT="$1"; . "{ROOT}/.ci/environment.sh"; {stubs}; ensure_environment {kind}'
+        done = subprocess.run(["bash", "-uc", script, "bash", str(tmp_path)], capture_output=True, text=True, check=True)
+        said = f"{words} Flashstep's environment in .venv (once; a minute or so)\nSet up in 0 s\n" if words else ""
+        assert done.stderr.replace("in 1 s", "in 0 s") == said
+
+
 # The wheel
+
+
+def add_a_newcomer(root: Path) -> None:
+    """Add a kernel to a copy of the tree, as the README says and no more: FlashAttention 2's twin and the README's text."""
+    folder = root / "kernels" / "newcomer"
+    folder.mkdir()
+    (folder / "twin.py").write_bytes((ROOT / "kernels" / "flash_attention_2" / "twin.py").read_bytes())
+    (text,) = blocks("py")
+    (folder / "__init__.py").write_text(text, encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of a copy of this tree to which a kernel was added by adding its folder, and nothing else."""
+    """The wheel of a copy of this tree to which a kernel was added as the README says: its folder, and nothing else."""
     import shutil
 
     copy = tmp_path_factory.mktemp("copy")
@@ -172,10 +195,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "__init__.py", "__main__.py", "py.typed"):
         shutil.copy(ROOT / name, copy / name)
-    shutil.copytree(copy / "kernels" / "flash_attention_2", copy / "kernels" / "newcomer")
-    (copy / "kernels" / "newcomer" / "kernel.cu").write_text("// a kernel\n")
-    twin = copy / "kernels" / "newcomer" / "__init__.py"
-    twin.write_text(twin.read_text(encoding="utf-8").replace('"flash-attention-2"', '"newcomer"'), encoding="utf-8")
+    add_a_newcomer(copy)
     out = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(out), str(copy)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -193,7 +213,7 @@ def test_the_wheel_holds_the_rooms_and_nothing_else(wheel: Path) -> None:
         wanted |= {f"flashstep/{path.relative_to(ROOT).as_posix()}" for path in files}
     wanted |= {f"flashstep/{name}" for name in ("__init__.py", "__main__.py", "py.typed")}
     newcomer = {name.removeprefix("flashstep/kernels/newcomer/") for name in inside if "/newcomer/" in name}
-    assert newcomer >= {"__init__.py", "twin.py", "kernel.cu"}
+    assert newcomer == {"__init__.py", "twin.py"}
     wanted |= {f"flashstep/kernels/newcomer/{name}" for name in newcomer}
     assert inside == wanted
 

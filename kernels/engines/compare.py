@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...trace.agreement import Agreement, Progress, agree
+from ..kernel import Kernel
 from ..record import Run, record
 from ..registry import get
 from . import cpu, gpu, recorded
@@ -23,6 +24,11 @@ Floats = NDArray[np.float32]
 def engines() -> dict[str, str | None]:
     """Each engine, and why it is unavailable here, or None."""
     return {"gpu": gpu.unavailable(), "cpu": cpu.unavailable(), "recorded": recorded.unavailable()}
+
+
+def unready(kernel: Kernel) -> str | None:
+    """Why there is nothing to compare a kernel's twin with, or None."""
+    return None if kernel.cuda_source.exists() else f"{kernel.title} has no kernel.cu yet, so there is nothing to compare with its twin."
 
 
 def compare(run: Run, engine: str = "gpu", fmad: bool = True, progress: Progress | None = None) -> Agreement:
@@ -41,8 +47,8 @@ def execute(run: Run, engine: str, fmad: bool = True) -> tuple[Plan, Result, str
     if engine not in ENGINES:
         raise ValueError(f"There is no engine {engine!r}: choose one of {', '.join(ENGINES)}.")
     kernel = get(run.kernel)
-    if not kernel.cuda_source.exists():
-        raise EngineError(f"{kernel.title} has no kernel.cu yet, so there is nothing to compare with its twin.")
+    if why := unready(kernel):
+        raise EngineError(why)
     plan = Plan(run.trace, Source.read(kernel.cuda_source))
     if engine == "gpu":
         return plan, gpu.run(plan, fmad=fmad), ""

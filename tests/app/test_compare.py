@@ -43,6 +43,23 @@ def ask(client: TestClient, **asked: Any) -> JSON:
     return told
 
 
+def test_a_kernel_without_cuda_source_has_nothing_to_compare(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    source = tmp_path / "twin.py"
+    source.write_bytes(KERNELS["standard"].source.read_bytes())
+    monkeypatch.setitem(KERNELS, "newcomer", dataclasses.replace(KERNELS["standard"], name="newcomer", source=source))
+    said = "Standard attention has no kernel.cu yet, so there is nothing to compare with its twin."
+    response = client.post("/api/comparisons", json={"kernel": "newcomer", "engine": "cpu"})
+    assert (response.status_code, response.json()["errors"]) == (422, {"kernel": said})
+    page = client.get("/compare/newcomer")
+    assert page.status_code == 404
+    assert said in page.text
+    assert client.get("/explore/newcomer").status_code == 200
+    assert cli.main(["compare", "newcomer", "--engine", "cpu"]) == 2
+    assert capsys.readouterr().err == f"flashstep: {said}\n"
+
+
 def strict(text: str) -> Any:
     """JSON as a browser reads it: no NaN, no Infinity."""
 
