@@ -28,17 +28,28 @@ function texts() {
 
 const shown = texts(); // what the page was opened with
 
+/**
+ * What to record. The focus is the form's where a person typed it there; else it stays as the address has it (following
+ * a number puts it there) where the blocks stay, and goes where they change.
+ */
+function wanted() {
+  const now = texts();
+  const changed = Object.keys(now).filter((name) => now[name] !== shown[name]);
+  const sameSteps = changed.every((name) => SAME_STEPS.has(name));
+  if (now.focus === shown.focus) now.focus = (sameSteps && new URLSearchParams(location.search).get("focus")) || "0";
+  return { now, sameSteps };
+}
+
 /** The address of what the form holds: only what differs from the preset's defaults, so that links stay short. */
 function address() {
-  const now = texts();
+  const { now, sameSteps } = wanted();
   const defaults = { values: "auto", focus: "0", arrays: "", ...presetDefaults(preset()), inputs: "random" };
   const here = new URLSearchParams(location.search);
   const query = new URLSearchParams();
   for (const [name, text] of Object.entries(now)) {
     if (text !== "" && text !== (defaults[name] ?? "")) query.set(name, text);
   }
-  const changed = Object.keys(now).filter((name) => now[name] !== shown[name]);
-  const kept = changed.every((name) => SAME_STEPS.has(name)) ? [...STEP_STATE, ...LINK_STATE] : LINK_STATE;
+  const kept = sameSteps ? [...STEP_STATE, ...LINK_STATE] : LINK_STATE;
   for (const name of kept) if (here.has(name)) query.set(name, here.get(name));
   const search = query.toString().replaceAll("%40", "@");
   return `${location.pathname}${search ? `?${search}` : ""}`;
@@ -79,6 +90,7 @@ form.addEventListener("submit", async (event) => {
   event.preventDefault();
   stop?.abort();
   const mine = (stop = new AbortController());
+  showErrors({});
   const host = document.getElementById("recording");
   host.replaceChildren();
   recordButton.hidden = true;
@@ -86,7 +98,7 @@ form.addEventListener("submit", async (event) => {
   view.update({ state: "running", done: 0, total: 0, secondsLeft: null });
   try {
     // Recorded before the page is left: an error or a change of mind costs nothing of what is shown.
-    await ask({ kernel: data.kernel, ...texts() }, { signal: mine.signal, onProgress: view.update });
+    await ask({ kernel: data.kernel, ...wanted().now }, { signal: mine.signal, onProgress: view.update });
     const target = address();
     if (target === location.pathname + location.search) location.reload();
     else location.assign(target);

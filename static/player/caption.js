@@ -12,7 +12,13 @@ export function createCaption(host) {
   const said = document.createTextNode("");
   const way = el("a", { hidden: true });
   const note = el("p", { class: "caption-note", hidden: true }, said, " ", way);
-  host.append(sentence, note);
+  const more = el("button", { class: "caption-more", type: "button", "aria-expanded": "false", text: "▴", "aria-label": "Whole caption" });
+  more.addEventListener("click", () => {
+    const whole = host.classList.toggle("whole"); // where there is little height, two lines of it stand there
+    more.setAttribute("aria-expanded", String(whole));
+    setText(more, whole ? "▾" : "▴");
+  });
+  host.append(sentence, more, note);
   let shown = "";
   let silent = false;
   return {

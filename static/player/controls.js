@@ -5,15 +5,17 @@ import { el, icon, setAttribute, setText } from "./dom.js";
 const SIGNS = {
   first: "M4 4h2v12H4zM16 4v12L7 10z",
   previous: "M14 4v12L5 10z",
-  play: "M6 3.5v13l11-6.5z",
-  pause: "M5 4h3.5v12H5zm6.5 0H15v12h-3.5z",
+  Play: "M6 3.5v13l11-6.5z",
+  "Play again": "M10 5V1L4.5 6l5.5 5V7a4.5 4.5 0 1 1-4.5 4.5h-2A6.5 6.5 0 1 0 10 5z",
+  Pause: "M5 4h3.5v12H5zm6.5 0H15v12h-3.5z",
   next: "M6 4v12l9-6z",
   last: "M14 4h2v12h-2zM4 4v12l9-6z",
 };
 export const SPEEDS = [0.5, 1, 2, 4];
 
 function button(name, title) {
-  return el("button", { class: `control ${name}`, type: "button", title, "aria-label": title.split(" (")[0] }, icon(SIGNS[name]));
+  const says = title.split(" (")[0];
+  return el("button", { class: `control ${name}`, type: "button", title, "aria-label": says }, icon(SIGNS[name] ?? SIGNS[says]));
 }
 
 /**
@@ -65,11 +67,11 @@ export function createControls(host, actions) {
       setAttribute(slider, "aria-valuetext", text);
       for (const node of [first, previous]) setAttribute(node, "aria-disabled", position === 0 ? "true" : null);
       for (const node of [next, last]) setAttribute(node, "aria-disabled", position === end ? "true" : null);
-      const title = playing ? "Pause (Space)" : "Play (Space)";
-      if (play.title !== title) {
-        play.title = title;
-        play.setAttribute("aria-label", playing ? "Pause" : "Play");
-        play.replaceChildren(icon(playing ? SIGNS.pause : SIGNS.play));
+      const does = playing ? "Pause" : position === end ? "Play again" : "Play";
+      if (play.title !== `${does} (Space)`) {
+        play.title = `${does} (Space)`;
+        play.setAttribute("aria-label", does);
+        play.replaceChildren(icon(SIGNS[does]));
       }
     },
   };

@@ -15,7 +15,7 @@ const EMPTY = "Click a number in the figure or in the carries, or choose one her
  *   mark: outline the operands in the figure
  */
 export function createExplainer(host, { trace, replay, select, goTo, hop, mark }) {
-  const picker = createPicker(trace, select);
+  const picker = createPicker(trace, replay, select);
   const clear = el("button", { class: "quiet", type: "button", text: "Clear", hidden: true, on: { click: () => select(null) } });
   const head = el("div", { class: "panel-head" }, el("h2", { text: "Where did this number come from?" }), picker.node, clear);
   const body = el("div", { class: "explanation scroll", tabindex: "0", role: "region", "aria-label": "Explanation" });
@@ -65,7 +65,7 @@ export function createExplainer(host, { trace, replay, select, goTo, hop, mark }
     /** @param {{launch: number, block: number, step: number}} at */
     show(order, position, at, cell) {
       if (clear.hidden !== (cell === null)) clear.hidden = cell === null;
-      picker.show(at.launch, cell);
+      picker.show(at, cell);
       const key = cell === null ? "" : `${order.name} ${position} ${at.block} ${cell}`;
       if (key === shown && body.firstChild) return;
       shown = key;
@@ -91,7 +91,7 @@ export function createExplainer(host, { trace, replay, select, goTo, hop, mark }
 }
 
 /** Any cell of any slot or array by keyboard: a name, a plane where there are several, a row and a column. */
-function createPicker(trace, select) {
+function createPicker(trace, replay, select) {
   const name = /** @type {HTMLSelectElement} */ (el("select", { "aria-label": "Slot or array" }));
   const field = (text) => {
     const input = /** @type {HTMLInputElement} */ (el("input", { type: "number", min: "0", value: "0", "aria-label": text, class: "index" }));
@@ -133,8 +133,14 @@ function createPicker(trace, select) {
   });
   return {
     node,
-    show(launch, cell) {
+    /** @param {{launch: number, block: number, step: number}} at */
+    show(at, cell) {
+      const { launch } = at;
       fill(launch);
+      (launch < 0 ? [] : trace.launches[launch].slots).forEach(({ id, name: own }, i) => {
+        const now = replay.slot(id, at.block, at.step)?.label ?? own; // Sij is called Pij once it holds P
+        setText(name.options[i], now === own ? own : `${now} (was ${own})`);
+      });
       if (cell === null || node.contains(document.activeElement)) return;
       const place = parseCell(trace, cell, launch);
       if (!place) return;

@@ -13,8 +13,10 @@ export const HELP = [
   [["?"], "this list"],
 ];
 
-const TYPING = "input, textarea, select, [contenteditable]:not([contenteditable='false']), [role='textbox']";
-const PRESSED_BY_SPACE = "button, a, summary, [role='button'], [role='tab'], [role='treeitem'], [role='tree']";
+const TYPING = "input:not([type='range'], [type='checkbox']), textarea, [contenteditable]:not([contenteditable='false']), [role='textbox']";
+const PRESSED_BY_SPACE = "button, a, summary, input[type='checkbox'], [role='button'], [role='tab'], [role='treeitem'], [role='tree']";
+/** The keys that a slider and a list of choices leave to the page; by the others they move by themselves. */
+const LEFT_BY = { INPUT: ["PageDown", "PageUp", " ", "Escape", "?"], SELECT: ["PageDown", "PageUp", "ArrowRight", "ArrowLeft", "Escape", "?"] };
 
 /**
  * Which action a key press asks for, or null when the press belongs to someone else.
@@ -24,9 +26,8 @@ const PRESSED_BY_SPACE = "button, a, summary, [role='button'], [role='tab'], [ro
 export function actionOf(event) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return null;
   const target = event.target instanceof Element ? event.target : document.body;
-  const slides = target.matches("input[type='range']"); // moves by itself on every key but these
-  if (slides && ![" ", "?", "Escape"].includes(event.key)) return null;
-  if ((target.closest(TYPING) && !slides) || dialogOpen()) return null;
+  if (target.closest(TYPING) || dialogOpen()) return null;
+  if (target.matches("input[type='range'], select") && !LEFT_BY[target.tagName].includes(event.key)) return null;
   switch (event.key) {
     case "ArrowRight": return event.shiftKey ? "nextTile" : "next";
     case "ArrowLeft": return event.shiftKey ? "previousTile" : "previous";

@@ -134,7 +134,10 @@ function open(trace) {
       else state.set({ playing: !playing });
     },
     clear: () => state.set({ cell: null }),
-    help: () => help.open(),
+    help: () => {
+      state.set({ playing: false });
+      help.open();
+    },
     seek: (position, begins) => moveTo(position, begins ? "jump" : "step", { playing: false }),
     speed: (speed) => state.set({ speed }),
   };
@@ -147,7 +150,7 @@ function open(trace) {
   const select = (cell) => state.set({ cell });
 
   const help = createHelp(host);
-  const address = url.followState(state, { restore: (found) => state.set({ ...placeOf(found), playing: false }, "restore") });
+  const address = url.followState(state, { wrong: notice !== "", restore: (found) => state.set({ ...placeOf(found), playing: false }, "restore") });
   const steps = createStepList(parts.steps, { trace, goTo, floated: (is) => host.firstElementChild.classList.toggle("steps-floating", is) });
   const orderSwitch = createOrderSwitch(parts.order, explore.idea ?? "", choose);
   const figure = createFigure(parts.figure, { trace, replay });

@@ -53,6 +53,10 @@ export function createStepList(host, { trace, goTo, floated, mark = null }) {
     if (handed) return;
     handed = true;
     list.scrollTop = scrolled;
+    const taken = list.scrollTop; // the page may not scroll as far
+    if (Math.abs(taken - scrolled) < 1) return;
+    scrolled = taken;
+    draw();
   }
   /** @type {Map<import("./steptree.js").Row, HTMLElement>} a row keeps its element while it is in sight */
   const live = new Map();
@@ -205,11 +209,13 @@ export function createStepList(host, { trace, goTo, floated, mark = null }) {
 
   filter.addEventListener("input", runFilter);
   filter.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && filter.value) {
+    if (event.key !== "Escape") return;
+    if (filter.value) {
       filter.value = "";
       runFilter();
-      event.preventDefault();
     }
+    filter.blur(); // the keys step again
+    event.preventDefault();
   });
   fold.addEventListener("click", () => {
     tree.collapse();

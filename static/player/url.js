@@ -56,10 +56,11 @@ export function recordingPart(search) {
  * Browsers refuse more than about 100 changes of the address in 30 seconds, so replacements are spaced;
  * the newest is always written in the end, and before the page is left.
  * @param {ReturnType<typeof import("./state.js").createState>} state
- * @param {{restore: (found: ReturnType<typeof read>) => void, interval?: number}} options
+ * @param {{restore: (found: ReturnType<typeof read>) => void, wrong?: boolean, interval?: number}} options
+ *   wrong: the address asks for what is not there; whoever copies it or records from it should find what is shown
  */
-export function followState(state, { restore, interval = 320 }) {
-  let pending = false;
+export function followState(state, { restore, wrong = false, interval = 320 }) {
+  let pending = wrong;
   let timer = 0;
   let written = 0;
   const recording = recordingPart(location.search);

@@ -232,6 +232,30 @@ def test_a_tile_left_from_before_looks_stale(stage: Stage) -> None:
     stage.show(t)
     assert "f-stale" in (stage.page.locator("[data-key='p0/s1/frame']").get_attribute("class") or "")
     assert "stale" in (stage.page.locator("[data-key='p0/s1/note']").text_content() or "")
+    order = "() => [...document.querySelectorAll(\"[data-key='p0/s1'], [data-key='p0/s1/frame']\")].map((node) => node.dataset.key)"
+    assert stage.page.evaluate(order) == ["p0/s1/frame", "p0/s1"]  # the hatching lies under the numbers
+
+
+LUMINANCE = """
+(selector) => [...document.querySelectorAll(selector)].map((node) => {
+  const style = getComputedStyle(node).fill;
+  const [r, g, b] = style.match(/[\\d.]+/g).map((x) => Number(x) / (style.startsWith("color(") ? 1 : 255))
+    .map((x) => (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+})
+"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_nan_reads_well_on_its_pattern(stage: Stage, theme: str) -> None:
+    q = np.full((8, 4), np.nan, np.float32)
+    stage.put(fs.record("flash-attention-2", q, q, q))
+    stage.page.evaluate("(theme) => { document.documentElement.dataset.theme = theme }", theme)
+    stage.show(2)
+    (text,) = set(stage.page.evaluate(LUMINANCE, ".f-cell.f-nan + text"))
+    for ground in stage.page.evaluate(LUMINANCE, ".fig-nan-ground, .fig-nan-square"):
+        low, high = sorted((text, ground))
+        assert (high + 0.05) / (low + 0.05) >= 4.5
 
 
 LONG: dict[str, Any] = {"seqlen_q": 8192, "seqlen_k": 8192, "head_dim": 64, "values": "none"}

@@ -72,6 +72,70 @@ def test_errors_appear_beside_their_fields_and_nothing_is_lost(page: Page, site:
     expect(page.locator(".error:visible")).to_have_count(0)
 
 
+def test_a_focus_that_nobody_typed_is_not_sent_with_other_sizes(page: Page, site: str) -> None:
+    open_explorer(page, site, "?step=3")
+    page.locator(".row.step", has_text="block 1 appears").click()  # the player follows block 1, and the address says so
+    page.wait_for_url(re.compile("focus=1"))
+    page.reload()
+    expect(page.locator(".player")).to_be_visible()
+    page.get_by_label("Br", exact=True).fill("8")
+    page.get_by_role("button", name="Record", exact=True).click()
+    page.wait_for_url(re.compile("block_rows=8"))
+    expect(page.locator(".player")).to_be_visible()
+    assert "focus" not in query_of(page)
+
+
+def test_a_followed_block_stays_followed_where_the_steps_stay(page: Page, site: str) -> None:
+    open_explorer(page, site, "?step=12&focus=1")
+    page.get_by_label("seed", exact=True).fill("5")
+    page.get_by_role("button", name="Record", exact=True).click()
+    page.wait_for_url(re.compile("seed=5"))
+    expect(page.locator(".player")).to_be_visible()
+    assert query_of(page)["focus"] == "1"
+
+
+def test_a_focus_typed_under_more_is_sent(page: Page, site: str) -> None:
+    open_explorer(page, site)
+    page.get_by_text("More", exact=True).click()
+    page.get_by_label("focus block", exact=True).fill("9")
+    page.get_by_label("Br", exact=True).fill("8")
+    page.get_by_role("button", name="Record", exact=True).click()
+    expect(page.get_by_label("focus block", exact=True)).to_have_accessible_description(
+        re.compile("from 0 to 0, not 9")
+    )
+
+
+def test_a_link_to_no_block_opens_and_can_record_anew(page: Page, site: str) -> None:
+    open_explorer(page, site, "?focus=99")
+    page.get_by_label("seed", exact=True).fill("5")
+    page.get_by_role("button", name="Record", exact=True).click()
+    page.wait_for_url(re.compile("seed=5"))
+    expect(page.locator(".player")).to_be_visible()
+
+
+def test_errors_leave_the_bar_its_height_and_go_when_recording_begins(page: Page, site: str) -> None:
+    page.set_viewport_size({"width": 1366, "height": 768})
+    open_explorer(page, site)
+    page.get_by_label("Nq", exact=True).fill("ten")
+    page.get_by_label("Br", exact=True).fill("0")
+    page.get_by_role("button", name="Record", exact=True).click()
+    error = page.locator("#e-seqlen_q")
+    expect(error).to_be_in_viewport(ratio=1)
+    box = page.locator("#parameters").bounding_box()
+    assert box is not None
+    assert box["height"] < 44
+    page.get_by_label("Br", exact=True).focus()  # each error stands under the field that one is at
+    expect(page.locator("#e-block_rows")).to_be_in_viewport(ratio=1)
+    expect(error).to_be_hidden()
+    page.get_by_label("Nq", exact=True).fill("8")
+    page.get_by_label("Br", exact=True).fill("2")
+    page.route("**/api/recordings", lambda route: None)  # a recording that goes on
+    page.get_by_role("button", name="Record", exact=True).click()
+    expect(page.locator("#recording")).to_contain_text("Cancel")
+    assert page.locator("[aria-invalid=true]").count() == 0
+    expect(page.locator(".error:visible")).to_have_count(0)
+
+
 def test_a_link_with_faults_shows_them_in_the_form(page: Page, site: str) -> None:
     page.goto(f"{site}/explore/flash-attention-2?seqlen_k=many&scale=wide")
     expect(page.get_by_label("Nk", exact=True)).to_have_value("many")

@@ -437,6 +437,15 @@ def test_the_ledger_is_the_recordings(player: Player) -> None:
         assert {(array, way) for array, ways in total.items() for way in ways if ways[way]["transfers"]} <= shown
 
 
+def test_the_ledger_is_exact_to_eight_figures(player: Player) -> None:
+    player.open(FA2 + "?seqlen_q=1024&seqlen_k=1024&block_rows=64&block_cols=64&head_dim=64&values=none&step=40")
+    rows = player.page.evaluate(LEDGER)
+    for _, _, _, now, whole, text in rows:
+        assert text == f"{now:,} / {whole:,}"
+    assert max(row[4] for row in rows) == 4_194_304
+    assert player.page.locator(".ledger").evaluate("node => node.scrollWidth <= node.closest('.ledger-host').clientWidth")
+
+
 def test_the_carries_show_old_and_new(player: Player) -> None:
     player.open(FA2 + "?step=8")
     player.page.get_by_role("tab", name="Carries").click()
@@ -567,6 +576,29 @@ def test_no_sentence_promises_an_order_or_an_sm_to_itself(player: Player) -> Non
         expect(switch).to_contain_text("in no promised order; several may share an SM")
         said = " ".join([switch.text_content() or "", *grid.all_text_contents()])
         assert not re.search(r"own SM|free SM|one to an SM", said)
+
+
+@pytest.mark.parametrize("size", [WIDE, LARGE])
+def test_two_blocks_side_by_side_show_their_numbers(player: Player, size: ViewportSize) -> None:
+    player.page.set_viewport_size(size)
+    player.open(FA2 + "?order=together&step=8")
+    for panel in ("p0", "p1"):
+        cells = player.page.locator(f".figure [data-key='{panel}/s0'] text")
+        expect(cells).to_have_count(16)
+        assert float(cells.first.get_attribute("font-size") or 0) >= 8.9
+    expect(player.page.locator(".figure text[data-key='grid/sentence0']")).not_to_contain_text("showing")
+    player.open(FA2 + "?seqlen_q=64&order=together&step=4")
+    expect(player.page.locator(".figure text[data-key='grid/sentence0']")).to_contain_text("showing 4 of 16 running blocks")
+
+
+def test_the_list_to_explain_calls_a_slot_what_the_figure_calls_it(player: Player) -> None:
+    player.open(FA2 + "?step=7")
+    options = player.page.locator(".picker option")
+    assert "Sij" in options.all_text_contents()
+    player.press("ArrowRight")
+    expect(options.filter(has_text="Pij (was Sij)")).to_have_count(1)
+    player.press("ArrowLeft")
+    expect(options.filter(has_text="Pij")).to_have_count(0)
 
 
 # ---------------------------------------------------------------- being read, and the phone

@@ -51,7 +51,9 @@ export function paint(item, colours, density) {
   const pixels = new Uint8ClampedArray(width * height * 4);
   const words = new Uint32Array(pixels.buffer);
   const word = ([r, g, b]) => (255 << 24) | (b << 16) | (g << 8) | r;
-  const marks = { ninf: word(colours.ninf), inf: word(colours.inf), nan: word(colours.nan), nan2: word(colours['nan-2']), paper: word(colours.paper) };
+  // Loud enough to find one cell, quiet enough to bear an array of them.
+  const softer = (name) => mixWord(colours.paper, colours[name], 0.6, word);
+  const marks = { ninf: word(colours.ninf), inf: word(colours.inf), nan: softer('nan'), nan2: softer('nan-2'), paper: word(colours.paper) };
   for (const part of item.parts) {
     if (!part.values) continue;
     const x0 = Math.round((part.x - item.x) * density);

@@ -6,10 +6,10 @@ import { hueOf } from "../figure/palette.js";
 
 const grouped = new Intl.NumberFormat("en").format; // toLocaleString looks the language up each time
 
-/** Exact while it is short; three figures and a letter beyond, with the exact number in the title. */
+/** Exact up to eight figures, which fit; three figures and a letter beyond, with the exact number in the title. */
 export function short(n) {
-  if (n < 10000) return grouped(n);
-  for (const [unit, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+  if (n < 1e8) return grouped(n);
+  for (const [unit, letter] of [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"]]) {
     if (n >= 0.9995 * unit) return `${(n / unit).toPrecision(3)}${letter}`;
   }
   return String(n);
@@ -34,7 +34,7 @@ export function createLedger(host, { trace }) {
     for (const way of ways.length ? ways : [array.role === "input" ? "loads" : "stores"]) {
       const tds = COUNTS.map((count) => {
         const now = el("span", { class: "now" });
-        const td = el("td", { "data-count": count }, now, el("span", { class: "of", text: ` / ${short(entry[way][count])}` }));
+        const td = el("td", { "data-count": count }, now, " ", el("span", { class: "of", text: `/ ${short(entry[way][count])}` }));
         td.dataset.total = String(entry[way][count]);
         cells.push({ array: array.name, way, count, now, td, total: entry[way][count] });
         return td;
