@@ -186,9 +186,9 @@ function stored(at, base, tile, box, local, array) {
 }
 
 function givenText(trace, array) {
-  const { inputs, seed, arrays } = trace.meta.problem;
+  const { inputs, seed } = trace.meta.problem;
   if (array.dtype === 'bool') return `${array.name} is given: 1 where a key is visible, 0 where it is hidden.`;
-  if (arrays) return `${array.name} is given: your own array.`;
+  if (inputs === 'arrays') return `${array.name} is given: your own array.`; // a key mask alone may be given too
   return inputs === 'random' ? `${array.name} is given: random numbers, seed ${seed}.` : `${array.name} is given: the input “${inputs}”, seed ${seed}.`;
 }
 
@@ -212,7 +212,7 @@ function computed(base, scope, formula, name) {
     lines.push(...(part ? spell(title, part, value, true) : [{ role: /** @type {const} */ ('part'), pieces: title }]));
   }
   const right = symbol(scope, formula);
-  const titlePieces = scope.hidden ? [...name, { text: ' is hidden: −∞' }] : [...name, { text: ' = ' }, ...right.pieces];
+  const titlePieces = scope.hidden ? [...name, { text: ' is hidden' }] : [...name, { text: ' = ' }, ...right.pieces];
   const lost = base.value === null || scope.lost;
   const result = {
     ...base,

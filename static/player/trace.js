@@ -464,11 +464,16 @@ export class Trace {
   hidden(batch, query, key) {
     const { causal, seqlen_q: queries, seqlen_k: keys } = this.meta.problem;
     if (causal && key > query + keys - queries) return 'causal';
+    return this.masked(batch, key);
+  }
+
+  /** What the key mask alone says of a key: 'mask' where it hides it, 'unkept', or null. */
+  masked(batch, key) {
     const mask = this.#mask;
     if (mask === null) return null;
     if (mask.initial < 0) return 'unkept';
     // One row of keys a batch entry, whichever way the array lies.
-    return this.columns.values[mask.initial + batch * keys + key] ? null : 'mask';
+    return this.columns.values[mask.initial + batch * this.meta.problem.seqlen_k + key] ? null : 'mask';
   }
 
   /** May this query see this key? (bottom-right causal; key mask True = visible) */

@@ -410,6 +410,34 @@ def test_the_step_list_floats_and_docks_and_remembers(player: Player) -> None:
     expect(panel).not_to_have_class(re.compile("floating"))
 
 
+def test_the_floated_list_stays_in_the_window(player: Player) -> None:
+    player.open()
+    page = player.page
+    panel, grip = page.locator(".steps"), page.get_by_role("button", name="Move the step list")
+
+    def is_inside() -> None:
+        at, size = box(panel), page.viewport_size
+        assert size is not None
+        assert at["x"] >= 0
+        assert at["x"] + at["width"] <= size["width"]
+        assert at["y"] + at["height"] <= size["height"]
+        assert at["height"] >= 180
+
+    at = box(grip)
+    page.mouse.move(at["x"] + 8, at["y"] + 8)
+    page.mouse.down()
+    page.mouse.move(1340, 740, steps=4)
+    page.mouse.up()
+    expect(panel).to_have_class(re.compile("floating"))
+    is_inside()
+    page.reload()
+    expect(panel).to_have_class(re.compile("floating"))
+    is_inside()
+    page.set_viewport_size({"width": 1280, "height": 640})
+    page.wait_for_timeout(100)
+    is_inside()
+
+
 # ---------------------------------------------------------------- panels
 
 
@@ -471,6 +499,33 @@ def test_the_source_lights_this_steps_lines_and_leads_to_steps(player: Player) -
     line.focus()
     player.press("ArrowUp", "Enter")
     expect(player.place).not_to_have_text(re.compile("step 18 of"))
+
+
+@pytest.mark.parametrize("tab", ["CUDA", "NumPy twin"])
+def test_the_source_is_read_without_scrolling_sideways_and_keeps_its_height(player: Player, tab: str) -> None:
+    player.open("/explore/flash-attention-1?seqlen_q=7&seqlen_k=5&block_rows=3&block_cols=3&causal=true&step=13&cell=Oi.0.0")
+    player.page.get_by_role("tab", name=tab).click()
+    listing = player.page.locator(".listing.chosen")
+    assert listing.evaluate("one => one.scrollWidth <= one.clientWidth")
+    assert box(listing)["height"] >= 10 * 17
+    for key in ("ArrowLeft", "ArrowLeft", "ArrowRight"):
+        player.press(key)
+        lit = listing.locator(".line.lit").first
+        above = box(lit)["y"] - box(listing)["y"]
+        assert -1 <= above <= box(listing)["height"] - box(lit)["height"]
+    expect(player.page.locator(".explanation-name")).to_be_in_viewport()
+    expect(player.page.locator(".ledger tbody tr").first).to_be_in_viewport()
+
+
+def test_a_stale_number_is_hatched_and_said_to_be_stale(player: Player) -> None:
+    player.open(FA2 + "?step=6")
+    player.page.get_by_role("tab", name="Carries").click()
+    stale = player.page.locator(".carries td.stale .now").first
+    look = "one => [getComputedStyle(one).textDecorationLine, getComputedStyle(one.parentElement).backgroundImage]"
+    line, hatching = stale.evaluate(look)
+    assert line == "none"
+    assert "repeating-linear-gradient" in hatching
+    assert "stale" in (player.page.locator(".carries td.stale").first.get_attribute("title") or "")
 
 
 # ---------------------------------------------------------------- where did this number come from?

@@ -365,3 +365,18 @@ def test_a_visible_nan_is_explained_as_nan(player: Any) -> None:
     assert math.isnan(one["value"])
     assert player("one", name="nan", position=5, cell="mi.0.0")["lines"][-1] == "= NaN"
     assert player("one", name="nan", position=5, cell="K@0.1.2")["title"] == "K is given: your own array."
+
+
+def test_a_key_that_both_masks_hide_names_both_and_says_minus_infinity_once(player: Any) -> None:
+    mask = np.array([True] * 6 + [False] * 2)
+    player.add("both", fs.record("flash-attention-2", key_mask=mask, causal=True))
+    one = player("one", name="both", position=7, cell="Sij.0.3")  # query 0, key 7
+    assert one["title"] == "S is hidden"
+    assert one["lines"] == ["= −∞", "key_mask[7] = 0"]
+    assert "causal mask" in one["notes"][0]
+    assert "key mask" in one["notes"][1]
+    early = player("one", name="both", position=7, cell="Sij.0.0")  # key 4: visible to the key mask
+    assert len(early["notes"]) == 1
+    assert "causal mask" in early["notes"][0]
+    given = player("one", name="both", position=7, cell="Q@0.0.0")
+    assert given["title"] == "Q is given: random numbers, seed 0."  # the mask alone was the person's own

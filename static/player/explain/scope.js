@@ -212,8 +212,11 @@ export class Scope {
     const why = mask ? trace.hidden(mask.batch, mask.query + row, mask.key + col) : null;
     if (why === 'causal' || why === 'mask') {
       this.hidden = true;
-      this.notes.push(hiddenText(trace, why, mask.query + row, mask.key + col));
-      if (why === 'mask') this.blame(mask.batch, mask.key + col);
+      if (why === 'causal') this.notes.push(hiddenText(trace, why, mask.query + row, mask.key + col));
+      if (trace.masked(mask.batch, mask.key + col) === 'mask') {
+        this.notes.push(hiddenText(trace, 'mask', mask.query + row, mask.key + col));
+        this.blame(mask.batch, mask.key + col);
+      }
       return atom(-Infinity, [{ text: number(-Infinity) }], ['call', 'max', ['list']]);
     }
     if (why === 'unkept') this.lost = true;

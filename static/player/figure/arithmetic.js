@@ -8,8 +8,8 @@ const MOST = 4;
 const MONO = 0.605; // width of a character of the monospaced font, of its size
 
 /**
- * What this step computed in one row, a line a slot: "m = max(1.1033, 2.2951) = 2.2951". Carries where it writes any,
- * else what it fills. The row is the selected cell's, or the first.
+ * What this step computed in one row, a line a slot: "m = max(1.1033, 2.2951) = 2.2951". Carries and what a row has
+ * one of (α, lse) where it writes any, else what it fills. The row is the selected cell's, or the first.
  * @param {{trace, replay, order, position, cell}} view
  * @param {number} block
  * @param {Record<number, {kind: string}>} written  the step's event by slot
@@ -18,11 +18,11 @@ const MONO = 0.605; // width of a character of the monospaced font, of its size
 export function arithmetic({ trace, replay, order, position, cell }, block, written) {
   const events = Object.values(written).filter(({ kind, value }) => value >= 0 && (kind === 'fill' || kind === 'update')); // value: kept
   const computed = events.sort((a, b) => a.index - b.index).map((event) => event.slot);
-  const carries = computed.filter((slot) => slot.carry || slot.name === 'alpha');
+  const ofRow = computed.filter((slot) => slot.carry || slot.cols === 1);
   const chosen = cell && trace.nodes[cell.node].kind === 'slot' ? cell : null;
   const row = chosen?.row ?? 0;
   const lines = [];
-  for (const slot of carries.length ? carries : computed) {
+  for (const slot of ofRow.length ? ofRow : computed) {
     if (row >= slot.rows) continue;
     const found = explain(trace, replay, order, position, { node: slot.id, block, row, col: chosen?.node === slot.id ? chosen.col : 0 });
     const part = (role) => found.lines[found.roles.indexOf(role)]?.map((piece) => piece.text).join('');
