@@ -38,7 +38,7 @@ def find(run: Run) -> Capture:
     index = _index(run.kernel)
     capture = index.get(digest(run.problem, run.tiling, inputs_of(run), run.kernel))
     if capture is None:
-        names = ", ".join(sorted(capture.name for capture in index.values()))
+        names = ", ".join(sorted(capture.name for capture in index.values())) or "none"
         raise EngineError(f"This problem of {run.kernel} was not captured on a GPU; these were: {names}.")
     return capture
 
