@@ -13,9 +13,9 @@ export const HELP = [
   [["?"], "this list"],
 ];
 
-const TYPING = "input:not([type='range'], [type='checkbox']), textarea, [contenteditable]:not([contenteditable='false']), [role='textbox']";
+const TYPING = "input:not([type='range'], [type='checkbox'], [type='radio']), textarea, [contenteditable]:not([contenteditable='false']), [role='textbox']";
 const PRESSED_BY_SPACE = "button, a, summary, input[type='checkbox'], [role='button'], [role='tab'], [role='treeitem'], [role='tree']";
-/** The keys that a slider and a list of choices leave to the page; by the others they move by themselves. */
+/** The keys that sliders, radio buttons and lists of choices leave to the page; by the others they move by themselves. */
 const LEFT_BY = { INPUT: ["PageDown", "PageUp", " ", "Escape", "?"], SELECT: ["PageDown", "PageUp", "ArrowRight", "ArrowLeft", "Escape", "?"] };
 
 /**
@@ -27,7 +27,7 @@ export function actionOf(event) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return null;
   const target = event.target instanceof Element ? event.target : document.body;
   if (target.closest(TYPING) || dialogOpen()) return null;
-  if (target.matches("input[type='range'], select") && !LEFT_BY[target.tagName].includes(event.key)) return null;
+  if (target.matches("input[type='range'], input[type='radio'], select") && !LEFT_BY[target.tagName].includes(event.key)) return null;
   switch (event.key) {
     case "ArrowRight": return event.shiftKey ? "nextTile" : "next";
     case "ArrowLeft": return event.shiftKey ? "previousTile" : "previous";

@@ -225,6 +225,12 @@ def test_the_keyboard_reaches_every_cell_and_step(page: Page, site: str) -> None
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     at(page, 2)
+    page.locator(".engine input:checked").focus()  # a clicker's key steps, and the engine stays
+    page.keyboard.press("PageUp")
+    at(page, 1)
+    page.keyboard.press("PageDown")
+    at(page, 2)
+    expect(page).to_have_url(re.compile("engine=recorded"))
     page.locator(".slot-tab[aria-selected='true']").focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator(".slot-tab[aria-selected='true'] b")).to_have_text("mi")

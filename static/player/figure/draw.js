@@ -55,7 +55,7 @@ function patterns(id) {
   };
   const rect = (cls, x, y, w, h) => svg('rect', { class: cls, x, y, width: w, height: h });
   add('guarded', 5, 45, rect('fig-guard-ground', 0, 0, 5, 5), rect('fig-guard-line', 0, 0, 1.2, 5));
-  add('stale', 6, 45, rect('fig-stale-line', 0, 0, 2, 6));
+  add('stale', 6, 45, rect('fig-stale-line', 0, 0, 1.5, 6));
   add('uninit', 7, 0, rect('fig-uninit-ground', 0, 0, 7, 7), svg('circle', { class: 'fig-uninit-dot', cx: 3.5, cy: 3.5, r: 0.9 }));
   add('ninf', 5, 45, rect('fig-ninf-ground', 0, 0, 5, 5), rect('fig-ninf-line', 0, 0, 1.8, 5));
   add('inf', 5, -45, rect('fig-inf-ground', 0, 0, 5, 5), rect('fig-inf-line', 0, 0, 1.8, 5));
