@@ -1,5 +1,7 @@
 // The page's place in its address: step, cell, slot, engine. Stepping replaces it, a jump pushes it.
 
+import { keepAddress } from "../address.js";
+
 const OWN = ["step", "slot", "cell", "engine", "fmad", "order", "focus"];
 
 /**
@@ -20,7 +22,7 @@ export function read(search) {
 }
 
 /** The address of a state: what was asked stays, the page's own part is written anew. */
-export function address({ step, slot, cell, engine, fmad }) {
+function address({ step, slot, cell, engine, fmad }) {
   const url = new URL(location.href);
   for (const name of OWN) url.searchParams.delete(name);
   url.searchParams.set("engine", engine);
@@ -32,33 +34,4 @@ export function address({ step, slot, cell, engine, fmad }) {
   return url;
 }
 
-/** Browsers refuse many changes of the address in a short time, so replacements are spaced; the newest is written in the end. */
-export function createAddress(state, interval = 300) {
-  let timer = 0;
-  let due = null;
-  function write() {
-    clearTimeout(timer);
-    timer = 0;
-    if (due === null) return;
-    const { how, now } = due;
-    due = null;
-    const url = address(now);
-    if (url.href === location.href) return;
-    history[how === "jump" ? "pushState" : "replaceState"](null, "", url);
-  }
-  state.subscribe((now, before, how) => {
-    if (how === "restore") return;
-    if (how === "jump") {
-      write(); // what is still to be written belongs to the place that is left
-      due = { how, now };
-      write();
-      return;
-    }
-    due = { how, now };
-    if (!timer) timer = setTimeout(write, interval);
-  });
-  for (const type of ["linkwanted", "click", "submit"]) document.addEventListener(type, write, { capture: true });
-  addEventListener("pagehide", write);
-  addEventListener("popstate", () => { due = null; });
-  return { flush: write };
-}
+export const createAddress = (state) => keepAddress(state, { keys: ["step", "slot", "cell", "engine", "fmad"], addressOf: address });

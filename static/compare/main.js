@@ -1,5 +1,6 @@
 // The compare page: records the run, asks for the comparison, and ties steps, grids, charts and address together.
 
+import { readCell, writeCell } from "../player/cellname.js";
 import { el, setText } from "../player/dom.js";
 import { actionOf } from "../player/keys.js";
 import { current } from "../player/moves.js";
@@ -27,7 +28,7 @@ let view = null; // the parts that need the trace
 let stop = new AbortController();
 
 const state = createState(/** @type {any} */ ({ step: asked.step ?? 0, slot: null, cell: null, engine: explore.engine, fmad: explore.fmad }));
-const address = addresses.createAddress(state);
+addresses.createAddress(state);
 const banner = createBanner(part("verdict"), {
   onGo: ({ step, slot, row, col }) => {
     const entry = comparison.at(step).find((one) => one.slot === slot && one.first) ?? comparison.at(step).find((one) => one.slot === slot);
@@ -40,21 +41,19 @@ const banner = createBanner(part("verdict"), {
 
 const arrayOf = (entry) => trace.arrays.find((one) => one.name === entry.slot);
 
-/** "li.2.0" of a slot; "O@plane.row.column" of an array. */
+/** An array's planes stand one under another in its entry. */
 function cellName(entry, { row, col }) {
-  if (!entry.array) return `${entry.slot}.${row}.${col}`;
+  if (!entry.array) return writeCell({ name: entry.slot, row, col });
   const { rows } = arrayOf(entry);
-  return `${entry.slot}@${Math.floor(row / rows)}.${row % rows}.${col}`;
+  return writeCell({ name: entry.slot, plane: Math.floor(row / rows), row: row % rows, col });
 }
 
 /** @returns {{key: string, row: number, col: number}|null} */
 function parseCell(text) {
-  const array = /^(.+)@(\d+)\.(\d+)\.(\d+)$/.exec(text ?? ""), slot = /^([^@]+)\.(\d+)\.(\d+)$/.exec(text ?? "");
-  if (array) {
-    const node = trace.arrays.find((one) => one.name === array[1]);
-    return node ? { key: `${array[1]}@`, row: Number(array[2]) * node.rows + Number(array[3]), col: Number(array[4]) } : null;
-  }
-  return slot ? { key: slot[1], row: Number(slot[2]), col: Number(slot[3]) } : null;
+  const cell = readCell(text ?? "");
+  if (cell === null || cell.plane === undefined) return cell && { key: cell.name, row: cell.row, col: cell.col };
+  const node = trace.arrays.find((one) => one.name === cell.name);
+  return node ? { key: `${cell.name}@`, row: cell.plane * node.rows + cell.row, col: cell.col } : null;
 }
 
 /** The element that used most of what is allowed. */
@@ -300,5 +299,4 @@ fused?.addEventListener("change", () => {
   compare();
 });
 showEngine(state.get());
-address.flush();
 compare();

@@ -150,7 +150,7 @@ function open(trace) {
   const select = (cell) => state.set({ cell });
 
   const help = createHelp(host);
-  const address = url.followState(state, { wrong: notice !== "", restore: (found) => state.set({ ...placeOf(found), playing: false }, "restore") });
+  url.followState(state, { wrong: notice !== "", restore: (found) => state.set({ ...placeOf(found), playing: false }, "restore") });
   const steps = createStepList(parts.steps, { trace, goTo, floated: (is) => host.firstElementChild.classList.toggle("steps-floating", is) });
   const orderSwitch = createOrderSwitch(parts.order, explore.idea ?? "", choose);
   const figure = createFigure(parts.figure, { trace, replay });
@@ -221,8 +221,6 @@ function open(trace) {
     if (now.playing) timer = setTimeout(tick, STEP_MS / now.speed);
   });
   listen(actions);
-  // Whoever copies the address, or records anew from it, finds it up to date.
-  for (const type of ["linkwanted", "click", "submit"]) document.addEventListener(type, address.flush, { capture: true });
 
   const source = fetch(`/api/source/${encodeURIComponent(trace.meta.kernel)}`).then((r) => (r.ok ? r.json() : null), () => null);
   show(state.get(), null);

@@ -1,7 +1,9 @@
 // The state in the address: read from it, written to it, pushed on jumps, replaced while stepping.
 
+import { keepAddress } from "../address.js";
+
 /** What the player writes; every other parameter of the address belongs to the recording and is kept as it is. */
-export const OWN = ["step", "order", "focus", "cell"];
+const OWN = ["step", "order", "focus", "cell"];
 
 /**
  * odd: what step, order and focus say where they say nothing that could be.
@@ -44,7 +46,7 @@ export function address(from, state) {
 }
 
 /** @returns {string} the part of the address that says what was recorded */
-export function recordingPart(search) {
+function recordingPart(search) {
   const rest = new URLSearchParams(search);
   for (const name of [...OWN, "theme"]) rest.delete(name);
   rest.sort();
@@ -53,63 +55,15 @@ export function recordingPart(search) {
 
 /**
  * Keep the address and the state equal.
- * Browsers refuse more than about 100 changes of the address in 30 seconds, so replacements are spaced;
- * the newest is always written in the end, and before the page is left.
  * @param {ReturnType<typeof import("./state.js").createState>} state
- * @param {{restore: (found: ReturnType<typeof read>) => void, wrong?: boolean, interval?: number}} options
+ * @param {{restore: (found: ReturnType<typeof read>) => void, wrong?: boolean}} options
  *   wrong: the address asks for what is not there; whoever copies it or records from it should find what is shown
  */
-export function followState(state, { restore, wrong = false, interval = 320 }) {
-  let pending = wrong;
-  let timer = 0;
-  let written = 0;
+export function followState(state, { restore, wrong }) {
   const recording = recordingPart(location.search);
-
-  const write = (method, now) => {
-    try {
-      history[method](null, "", address(location, now));
-      written = performance.now();
-      return true;
-    } catch {
-      return false; // refused for being too many: the timer tries again
-    }
-  };
-  const flush = () => {
-    clearTimeout(timer);
-    timer = 0;
-    if (!pending) return;
-    if (write("replaceState", state.get())) pending = false;
-    else timer = setTimeout(flush, 1000);
-  };
-
-  state.subscribe((now, before, how) => {
-    const same = now.position === before.position && now.order === before.order && now.focus === before.focus &&
-      now.cell === before.cell;
-    if (same || how === "restore") return;
-    if (how === "jump") {
-      if (pending && write("replaceState", before)) pending = false;
-      if (!write("pushState", now)) pending = true;
-      else return;
-    }
-    pending = true;
-    if (timer) return;
-    const wait = interval - (performance.now() - written);
-    if (wait <= 0) flush();
-    else timer = setTimeout(flush, wait);
-  });
-  addEventListener("pagehide", flush);
-  document.addEventListener("visibilitychange", () => document.visibilityState === "hidden" && flush());
+  keepAddress(state, { keys: ["position", "order", "focus", "cell"], addressOf: (now) => address(location, now), wrong });
   addEventListener("popstate", () => {
-    clearTimeout(timer);
-    timer = 0;
-    pending = false;
-    if (recordingPart(location.search) !== recording) {
-      location.reload(); // another recording: the page opens it as it would a link
-      return;
-    }
-    restore(read(new URLSearchParams(location.search)));
+    if (recordingPart(location.search) !== recording) location.reload(); // the page opens it as it would a link
+    else restore(read(new URLSearchParams(location.search)));
   });
-  return {
-    flush,
-  };
 }

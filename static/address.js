@@ -1,0 +1,53 @@
+// Keeps the address equal to a page's state: a step replaces it, a jump pushes it, a restoration leaves it.
+
+/**
+ * Browsers refuse more than about 100 changes of the address in 30 seconds, so replacements are spaced and what is refused
+ * is tried again; the newest is always written in the end, before the page is left, and before somebody copies it or records from it.
+ * @param {{get: () => any, subscribe: (listener: (now: any, before: any, how: "step"|"jump"|"restore") => void) => void}} state
+ * @param {{keys: string[], addressOf: (state: any) => URL, wrong?: boolean, interval?: number}} options
+ *   keys: the parts of the state that the address shows; wrong: the address asks for what is not there, so it is due at once
+ */
+export function keepAddress(state, { keys, addressOf, wrong = false, interval = 320 }) {
+  let pending = wrong;
+  let timer = 0;
+  let written = 0;
+
+  const write = (method, now) => {
+    try {
+      history[method](null, "", addressOf(now));
+      written = performance.now();
+      return true;
+    } catch {
+      return false; // refused for being too many: the timer tries again
+    }
+  };
+  const flush = () => {
+    clearTimeout(timer);
+    timer = 0;
+    if (!pending) return;
+    if (write("replaceState", state.get())) pending = false;
+    else timer = setTimeout(flush, 1000);
+  };
+
+  state.subscribe((now, before, how) => {
+    if (how === "restore" || keys.every((key) => now[key] === before[key])) return;
+    if (how === "jump") {
+      if (pending && write("replaceState", before)) pending = false;
+      if (!write("pushState", now)) pending = true;
+      else return;
+    }
+    pending = true;
+    if (timer) return;
+    const wait = interval - (performance.now() - written);
+    if (wait <= 0) flush();
+    else timer = setTimeout(flush, wait);
+  });
+  addEventListener("pagehide", flush);
+  document.addEventListener("visibilitychange", () => document.visibilityState === "hidden" && flush());
+  for (const type of ["linkwanted", "click", "submit"]) document.addEventListener(type, flush, { capture: true });
+  addEventListener("popstate", () => {
+    clearTimeout(timer);
+    timer = 0;
+    pending = false; // what was still to be written belongs to the place that is left
+  });
+}
