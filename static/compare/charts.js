@@ -175,7 +175,7 @@ export function lessonChart(trace, comparison) {
   const sms = comparison.verdict.device.sms ?? 132;
   const bars = lessonBars(trace, sms);
   if (!bars.length) return { data: [], layout: {}, said: "No launch of this problem has blocks." };
-  const said = `The explorer's order “together”: every block takes one step a tick, on ${sms} SMs of one block each; at most ${atOnce(bars)} run at once.`;
+  const said = `The explorer's order “together”, a picture and no timing: every block takes one step a tick, up to ${sms} at once as if each had an SM to itself (on a GPU several may share one); at most ${atOnce(bars)} run at once.`;
   return { ...ganttChart(trace, bars, { unit: "ticks", digits: 0 }), said };
 }
 

@@ -28,7 +28,7 @@ export function measuredBars(comparison) {
 }
 
 /**
- * The blocks as the lesson draws them: a step a tick, every block on an SM of its own while there are `sms`.
+ * The blocks as the lesson draws them: a step a tick, up to `sms` at once, as if each had an SM to itself.
  * @returns {Bar[]}
  */
 export function lessonBars(trace, sms) {

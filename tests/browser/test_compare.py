@@ -202,6 +202,20 @@ def test_only_this_page_loads_the_charts(page: Page, site: str) -> None:
 # The keyboard and the address
 
 
+def test_an_address_that_the_browser_refused_is_written_later(page: Page, site: str) -> None:
+    opened(page, f"{site}{FA2}&step=4")
+    page.evaluate("""() => {
+      const replace = history.replaceState;
+      history.replaceState = () => {
+        history.replaceState = replace; // refused once, for being too many
+        throw new DOMException("too many", "SecurityError");
+      };
+    }""")
+    page.keyboard.press("ArrowRight")
+    at(page, 5)
+    expect(page).to_have_url(re.compile(r"[?&]step=5(&|$)"))
+
+
 def test_the_keyboard_reaches_every_cell_and_step(page: Page, site: str) -> None:
     opened(page, f"{site}{FA2}&step=4")
     page.locator(".grid-kernel .cell[tabindex='0']").focus()

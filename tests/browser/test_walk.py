@@ -187,7 +187,7 @@ class Walk:
         launch = self.trace.step_info(t).launch
         slots = self.meta.launches[launch].slots if launch >= 0 else ()
         carries = {slot.name: slot for slot in slots if slot.carry or slot.name == "alpha"}
-        shown: dict[str, int] = {name: 0 for name in carries}
+        shown: dict[str, int] = dict.fromkeys(carries, 0)
         for cell, *_ in rows:
             shown[cell.split(".")[0]] += 1
         assert shown == {name: slot.rows * min(4, slot.cols) for name, slot in carries.items()}
