@@ -232,8 +232,9 @@ def test_a_tile_left_from_before_looks_stale(stage: Stage) -> None:
     stage.show(t)
     assert "f-stale" in (stage.page.locator("[data-key='p0/s1/frame']").get_attribute("class") or "")
     assert "stale" in (stage.page.locator("[data-key='p0/s1/note']").text_content() or "")
-    order = "() => [...document.querySelectorAll(\"[data-key='p0/s1'], [data-key='p0/s1/frame']\")].map((node) => node.dataset.key)"
-    assert stage.page.evaluate(order) == ["p0/s1/frame", "p0/s1"]  # the hatching lies under the numbers
+    parts = stage.page.locator("[data-key='p0/s1'], [data-key='p0/s1/frame']")
+    keys = parts.evaluate_all("(nodes) => nodes.map((node) => node.dataset.key)")
+    assert keys == ["p0/s1/frame", "p0/s1"]  # the hatching lies under the numbers
 
 
 LUMINANCE = """

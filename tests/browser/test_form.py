@@ -74,7 +74,9 @@ def test_errors_appear_beside_their_fields_and_nothing_is_lost(page: Page, site:
 
 def test_a_focus_that_nobody_typed_is_not_sent_with_other_sizes(page: Page, site: str) -> None:
     open_explorer(page, site, "?step=3")
-    page.locator(".row.step", has_text="block 1 appears").click()  # the player follows block 1, and the address says so
+    page.locator(
+        ".row.step", has_text="block 1 appears"
+    ).click()  # the player follows block 1, and the address says so
     page.wait_for_url(re.compile("focus=1"))
     page.reload()
     expect(page.locator(".player")).to_be_visible()
