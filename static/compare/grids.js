@@ -17,7 +17,7 @@ const SIDES = [
 ];
 
 /** A share as people read it: "0", "<1 %", "34 %", "12×", ">9,999×". */
-export function shareText({ share }) {
+function shareText({ share }) {
   if (share === 0) return "0";
   if (share === Infinity) return "∞";
   if (share > 9999) return ">9,999×";

@@ -11,7 +11,7 @@ const SIGNS = {
   next: "M6 4v12l9-6z",
   last: "M14 4h2v12h-2zM4 4v12l9-6z",
 };
-export const SPEEDS = [0.5, 1, 2, 4];
+const SPEEDS = [0.5, 1, 2, 4];
 
 function button(name, title) {
   const says = title.split(" (")[0];

@@ -10,7 +10,7 @@ export const SMS = 132;
  * @param {"serial"|"together"} order
  * @param {number} blocks 0 at the start
  */
-export function orderSentence(order, blocks, sms = SMS) {
+function orderSentence(order, blocks, sms = SMS) {
   if (blocks === 1) return "This launch has one block, so nothing runs beside it.";
   const truth = "A GPU runs blocks side by side on its SMs, in no promised order; several may share an SM.";
   if (order === "serial") return `Shown one after another. ${truth}`;

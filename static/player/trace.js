@@ -26,7 +26,7 @@
 import { readCell, writeCell } from './cellname.js';
 
 /** Verbs, by the number in `events.kind`. */
-export const KINDS = ['load', 'store', 'init', 'fill', 'update', 'barrier', 'partial'];
+const KINDS = ['load', 'store', 'init', 'fill', 'update', 'barrier', 'partial'];
 const LOAD = 0, STORE = 1, BARRIER = 5, PARTIAL = 6;
 
 /** No node, and no loop index. */

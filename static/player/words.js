@@ -76,7 +76,7 @@ export function loopName(name, index) {
 }
 
 /** "8 × 4", or "8" for a vector. */
-export function arrayShape(array) {
+function arrayShape(array) {
   return array.vector ? `${array.rows}` : `${array.rows} × ${array.cols}`;
 }
 

@@ -5,7 +5,7 @@
 import { intensity, special } from './palette.js';
 
 /** Colours of one theme as [r, g, b]; `hues` by hue class. Read from the stylesheet, see readColours. */
-export const COLOUR_NAMES = ['paper', 'ink', 'ninf', 'inf', 'nan', 'nan-2'];
+const COLOUR_NAMES = ['paper', 'ink', 'ninf', 'inf', 'nan', 'nan-2'];
 
 /** The strongest tint of a heat map: no text stands on it, so it may be deeper than a number's cell. */
 const DEEPEST = 0.92;

@@ -5,15 +5,15 @@
 // then a heat map of every tile, then a heat map (or numbers) of a window of tiles with the rest as a count.
 
 /** Cells that show a number, in the whole figure: two nodes each, so that it stays near 2,000 nodes at most. */
-export const MAX_NUMBER_CELLS = 720;
+const MAX_NUMBER_CELLS = 720;
 /** Tiles drawn, in the whole figure. */
-export const MAX_TILES = 220;
+const MAX_TILES = 220;
 /** The narrowest cell that still shows a number such as −0.54 at 10 px. */
-export const MIN_NUMBER_WIDTH = 30;
+const MIN_NUMBER_WIDTH = 30;
 /** Below this width the figure may be as tall as it likes: the page scrolls. */
 export const FREE_BELOW = 600;
 /** More blocks than this are drawn as bins. */
-export const MAX_SQUARES = 64;
+const MAX_SQUARES = 64;
 const BINS = 48;
 
 const NUMBER_WIDTHS = [72, 66, 60, 56, 52, 48, 45, 42, 40, 38, 36, 34, 33, 32, 31, MIN_NUMBER_WIDTH];
@@ -67,7 +67,7 @@ function cellHeight(node, unit, m) {
  * An array as a block of boxes whose corner is 0, 0.
  * window: {rows: [first, end], cols: [first, end]} in tiles. Boxes: tiles {rt, ct, x, y, w, h}, more {x, y, w, h, count, side}.
  */
-export function measureArray(entry, unit, window, m) {
+function measureArray(entry, unit, window, m) {
   const { node, split } = entry;
   const [r0, r1] = window.rows;
   const [c0, c1] = window.cols;
@@ -146,7 +146,7 @@ export function carries(slot) {
 }
 
 /** A slot: its tile, room for the old values of a carry on its left, its name below. Corner at 0, 0. */
-export function measureSlot(slot, unit, ghosts, m) {
+function measureSlot(slot, unit, ghosts, m) {
   const ux = slot.cols === 1 ? Math.max(unit.ux, unit.mode === 'numbers' ? 0 : 10 * m.k) : unit.ux;
   const uy = slot.rows === 1 ? Math.max(unit.uy, unit.mode === 'numbers' ? 0 : 10 * m.k) : unit.uy;
   const w = slot.cols * ux;
@@ -172,7 +172,7 @@ export function measureSlot(slot, unit, ghosts, m) {
  * Breaks blocks, in order, into shelves no wider than `width` so that they stand least tall; among equals, evenly filled
  * shelves, broken before a block that asks for it (`fresh`). Null: one is too wide.
  */
-export function flow(blocks, width, gap, rowGap) {
+function flow(blocks, width, gap, rowGap) {
   const n = blocks.length;
   const best = [{ h: 0, cost: 0, from: -1 }];
   for (let i = 1; i <= n; i++) {
@@ -237,7 +237,7 @@ function whole(node) {
 }
 
 /** The n tiles around a focus: whole pages, so that the frame stands still while a block walks through it. */
-export function windowOf(node, focus, n) {
+function windowOf(node, focus, n) {
   const range = (count, at) => {
     if (count <= n) return [0, count];
     const first = Math.min(Math.floor(clamp(at, 0, count - 1) / n) * n, count - n);
@@ -458,7 +458,7 @@ export function wrap(sentence, width, size) {
  * (below would be under the lines to SRAM).
  * groups: [{launch, blocks, run: boolean, per: size of the first axis, title}]
  */
-export function layoutGrid(groups, sentence, box, m) {
+function layoutGrid(groups, sentence, box, m) {
   const laid = placeSquares(groups, box, m);
   const size = m.font.text;
   if (laid.end.y === box.y && textWidth(sentence, size) <= box.x + box.w - laid.end.x) {

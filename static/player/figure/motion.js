@@ -15,7 +15,7 @@ const FLY = 'cubic-bezier(.45,.05,.25,1)';
  * The timed list of a scene's moves: a step's loads leave together, stores too. Pure.
  * @returns {{kind, key, start, length, ...}[]}
  */
-export function timeline(moves, length = MOVE) {
+function timeline(moves, length = MOVE) {
   const several = moves.filter((move) => move.kind === 'load' || move.kind === 'store').length;
   const lag = several > 1 ? Math.min(0.25 * length, (0.6 * length) / several) : 0;
   let flight = 0;

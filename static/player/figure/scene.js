@@ -6,10 +6,10 @@
 // Targets are what can be pointed at: a slot, an array (its tiles in the frame), a grid's squares.
 
 import { sum, soFar } from '../ledger.js';
-import { cellNumber, number } from '../words.js';
+import { number } from '../words.js';
 import { arithmetic, arithmeticItems } from './arithmetic.js';
 import { placesOf, planesOf, scaleOf, splitOf, splitsOf } from './facts.js';
-import { chooseUnits, gridHeight, layout, textWidth, FREE_BELOW, MAX_SQUARES } from './layout.js';
+import { chooseUnits, gridHeight, layout, textWidth, FREE_BELOW } from './layout.js';
 import { hueOf, splitHue } from './palette.js';
 
 /** A CUDA block's static shared memory ends here. */
@@ -20,7 +20,7 @@ const grouped = new Intl.NumberFormat('en-US').format; // toLocaleString looks t
 const plural = (n, one, many = `${one}s`) => `${grouped(n)} ${n === 1 ? one : many}`;
 
 /** "8×4", or "8" for a vector. */
-export function shapeText(node) {
+function shapeText(node) {
   return node.vector ? `${node.rows}` : `${node.rows}×${node.cols}`;
 }
 
@@ -33,7 +33,7 @@ export function tileName(array, rowTile, colTile) {
 }
 
 /** "head 1 of 4", "batch 0, head 1 of 2 × 4"; empty where there is one plane. */
-export function planeText(array, plane) {
+function planeText(array, plane) {
   if (array.planes <= 1) return '';
   const batch = Math.floor(plane / array.heads);
   const head = plane % array.heads;
@@ -43,7 +43,7 @@ export function planeText(array, plane) {
 }
 
 /** "i = 0, head = 1": a block's place on the axes that have one. */
-export function blockPlace(trace, launch, block) {
+function blockPlace(trace, launch, block) {
   return trace
     .axes(launch, block)
     .filter((axis) => axis.size > 1)
@@ -56,7 +56,7 @@ export function blockPlace(trace, launch, block) {
  * panel from its first step to the end of the launch (step -1: not started); else the panels follow the first blocks at work,
  * or those around the focus block.
  */
-export function shownBlocks(trace, order, at, width, focus = 0) {
+function shownBlocks(trace, order, at, width, focus = 0) {
   const room = width < FREE_BELOW ? 2 : 4;
   const blocks = at.launch >= 0 ? trace.launches[at.launch].blocks : 0;
   if (order.name !== 'together' || blocks > room) {
@@ -461,7 +461,7 @@ function drawGrid({ trace, order, at, started, shown, frame, scene }) {
 }
 
 /** Says which blocks run, and that a GPU would run them side by side; `shown`: how many of the running ones have a panel. */
-export function gridSentence(trace, order, at, started, shown = at.active.length) {
+function gridSentence(trace, order, at, started, shown = at.active.length) {
   if (!started) return 'nothing has run yet';
   const launch = trace.launches[at.launch];
   const many = trace.launches.length > 1 ? `launch ${at.launch + 1} of ${trace.launches.length}, ` : '';
@@ -724,5 +724,3 @@ function spokenNumber(x) {
   if (!Number.isFinite(x)) return x > 0 ? 'plus infinity' : 'minus infinity';
   return `${x < 0 ? 'minus ' : ''}${number(Math.abs(x))}`;
 }
-
-export { cellNumber, MAX_SQUARES };

@@ -8,7 +8,7 @@ import { hue } from "./ledger.js";
 const COLUMNS = 4;
 
 /** The slots that the panel follows: those that a tile hands to the next, and the factor between them. */
-export function carrySlots(launch) {
+function carrySlots(launch) {
   return launch.slots.filter((slot) => slot.carry || slot.name === "alpha");
 }
 
