@@ -283,14 +283,14 @@ def _trace(kernel: Kernel, machine: Machine, problem: Problem, tiling: Tiling, d
             if path.exists()
         },
     )
-    table = columns(tape.step_rows, 7, {
+    table = columns(tape.step_rows, {
         "kind": np.uint16, "block": np.uint32, "loop0": np.uint16, "loop1": np.uint16,
         "events": np.uint32, "caption": np.uint16, "args": np.uint32,
     })  # fmt: skip
     table["loop"] = np.stack([table.pop("loop0"), table.pop("loop1")], axis=1)
     return Trace(
         meta,
-        Events(**columns(tape.rows, len(EVENT_COLUMNS), EVENT_COLUMNS)),
+        Events(**columns(tape.rows, EVENT_COLUMNS)),
         {name: table[name] for name in STEP_COLUMNS},
         np.frombuffer(tape.args, np.float32) if tape.args else np.empty(0, np.float32),
         tape.pool[: tape.used],

@@ -5,8 +5,8 @@ block slots in shared memory and registers, and then loads, fills, updates and s
 Every verb really moves numbers between NumPy buffers (float32, as the kernel's), so what the tape keeps is
 what ran. With `record=False` the same verbs move the same numbers and nothing is kept.
 
-The tape appends plain integers while the twin runs and becomes columns once, at the end: a verb costs
-about a microsecond, which is what makes recording a long run bearable.
+The tape appends packed rows while the twin runs and becomes columns once, at the end: a verb costs about a
+microsecond, which is what makes recording a long run bearable.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from array import array as packed
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from struct import Struct
 from time import monotonic
 from types import TracebackType
 from typing import Any
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import formula
-from .events import MAX_INDEX, NONE, Kind
+from .events import EVENT_COLUMNS, MAX_INDEX, NONE, Kind
 from .layout import DTYPE_BYTES, ArrayInfo, LaunchInfo, SlotInfo, StepInfo
 
 Floats = NDArray[np.float32]
@@ -32,7 +33,12 @@ PROGRESS_EVERY = 0.05  # seconds; a step of large tiles may take longer than hun
 
 # Plain integers: a column takes them without asking an enum for its index.
 _LOAD, _STORE, _INIT, _FILL, _UPDATE, _BARRIER, _PARTIAL = (int(kind) for kind in Kind)
-_BARRIER_ROW = (_BARRIER, NONE, NONE, 0, 0, 0, 0, 0, 0, -1)
+
+# A row of a column each, packed as the columns' own types: twice as fast as a typed array, and no number is cut short.
+EVENT_ROW = Struct("<" + "".join(np.dtype(dtype).char for dtype in EVENT_COLUMNS.values()))
+STEP_ROW = Struct("<HIHHIHI")  # kind, block, two loops, events, caption, args
+_event, _step, _EVENT_BYTES = EVENT_ROW.pack, STEP_ROW.pack, EVENT_ROW.size
+_BARRIER_ROW = _event(_BARRIER, NONE, NONE, 0, 0, 0, 0, 0, 0, -1)
 
 
 @dataclass(frozen=True)
@@ -205,7 +211,7 @@ class Block:
         """Every thread of the block waits for the others: `__syncthreads()`."""
         tape = self.launch.tape
         if tape is not None:
-            tape.rows.extend(_BARRIER_ROW)
+            tape.rows += _BARRIER_ROW
 
 
 class Launch:
@@ -330,8 +336,8 @@ class Tape:
         self.keeping = values == "all"
         self.pool = np.empty(capacity, np.float32)
         self.used = 0
-        self.rows = packed("q")
-        self.step_rows = packed("q", (0, 0, NONE, NONE, 0, 0, 0))  # the start
+        self.rows = bytearray()
+        self.step_rows = bytearray(_step(0, 0, NONE, NONE, 0, 0, 0))  # the start
         self.args = packed("f")
         self.captions: dict[str, int] = {"The inputs stand in HBM; nothing has moved yet.": 0}
         self.block = 0
@@ -369,28 +375,26 @@ class Tape:
 
     def end_step(self, step: OpenStep) -> None:
         loops = step.loops
-        self.step_rows.extend((
+        self.step_rows += _step(
             step.kind, self.block, loops[0] if loops else NONE, loops[1] if len(loops) > 1 else NONE,
-            len(self.rows) // 10, step.caption, len(self.args),
-        ))  # fmt: skip
+            len(self.rows) // _EVENT_BYTES, step.caption, len(self.args),
+        )  # fmt: skip
         if self.progress is not None and monotonic() - self._told > PROGRESS_EVERY:
-            self.progress(len(self.step_rows) // 7 - 1, self.total_steps)
+            self.progress(len(self.step_rows) // STEP_ROW.size - 1, self.total_steps)
             self._told = monotonic()
 
     def load(self, slot: Slot, source: Array, tile: int, tiles: int, elements: int) -> None:
-        now = slot.now
         value = source.kept(tile, tiles)
         if value < 0 and self.keeping:
-            value = self.keep(now)
+            value = self.keep(slot.now)
         slot.value = value
-        self.rows.extend((
-            _LOAD, source.node, slot.node, tile, tiles, now.shape[0], now.shape[1], elements, 0, value,
-        ))  # fmt: skip
+        rows, cols = slot.now.shape
+        self.rows += _event(_LOAD, source.node, slot.node, tile, tiles, rows, cols, elements, 0, value)
 
     def compute(self, kind: int, slot: Slot, of: int, tile: int, tiles: int, flops: int) -> None:
-        now = slot.now
-        slot.value = value = self.keep(now) if self.keeping else -1
-        self.rows.extend((kind, of, slot.node, tile, tiles, now.shape[0], now.shape[1], 0, flops, value))
+        slot.value = value = self.keep(slot.now) if self.keeping else -1
+        rows, cols = slot.now.shape
+        self.rows += _event(kind, of, slot.node, tile, tiles, rows, cols, 0, flops, value)
 
     def store(self, kind: int, slot: Slot, target: Array, tile: int) -> None:
         now = slot.now
@@ -399,9 +403,8 @@ class Tape:
             value = self.keep(now)
         if value >= 0:
             target.stored[tile] = value
-        self.rows.extend((
-            kind, slot.node, target.node, tile, 1, now.shape[0], now.shape[1], now.size, 0, value,
-        ))  # fmt: skip
+        rows, cols = now.shape
+        self.rows += _event(kind, slot.node, target.node, tile, 1, rows, cols, now.size, 0, value)
 
 
 _SILENT = _Silent()

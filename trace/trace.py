@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from array import array as packed
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -165,17 +164,10 @@ class Trace:
         return Replay(self)
 
 
-def columns(rows: packed[int], width: int, dtypes: dict[str, type[np.generic]]) -> dict[str, NDArray[Any]]:
-    """Flat integer rows as typed columns. Raises OverflowError where a number does not fit its column."""
-    table = np.frombuffer(rows, np.int64).reshape(-1, width) if len(rows) else np.empty((0, width), np.int64)
-    result: dict[str, NDArray[Any]] = {}
-    for place, (name, dtype) in enumerate(dtypes.items()):
-        column = table[:, place]
-        limits = np.iinfo(dtype)  # type: ignore[type-var]
-        if column.size and (column.min() < limits.min or column.max() > limits.max):
-            raise OverflowError(f"An event's {name} reaches {column.max()}: the trace holds at most {limits.max}.")
-        result[name] = column.astype(dtype)
-    return result
+def columns(rows: bytearray, dtypes: dict[str, type[np.generic]]) -> dict[str, NDArray[Any]]:
+    """Packed rows, a field a column, as columns of their own."""
+    table = np.frombuffer(rows, np.dtype([(name, np.dtype(dtype).newbyteorder("<")) for name, dtype in dtypes.items()]))
+    return {name: np.ascontiguousarray(table[name], dtype) for name, dtype in dtypes.items()}
 
 
 __all__ = ["EVENT_COLUMNS", "Events", "StepView", "Steps", "Trace", "columns"]

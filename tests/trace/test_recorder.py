@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flashstep.trace.events import NONE, Kind
-from flashstep.trace.recorder import Machine, Step, edges
+from flashstep.trace.recorder import EVENT_ROW, STEP_ROW, Machine, Step, edges
 
 
 def test_edges() -> None:
@@ -29,7 +29,7 @@ def machine_with_one_block(values: str = "all") -> tuple[Machine, list[tuple[int
             block.barrier()
             slot.store(Y, 0, block.at[0])
     assert machine.tape
-    rows = [tuple(machine.tape.rows[n : n + 10]) for n in range(0, len(machine.tape.rows), 10)]
+    rows = list(EVENT_ROW.iter_unpack(machine.tape.rows))
     assert Y.data.tolist() == [[[0, 2], [4, 6], [8, 10]]]
     return machine, rows
 
@@ -78,7 +78,7 @@ def test_a_step_that_fails_is_not_remembered() -> None:
         with pytest.raises(RuntimeError), block.step("s"):
             raise RuntimeError
     assert machine.tape
-    assert len(machine.tape.step_rows) == 7  # the start alone
+    assert len(machine.tape.step_rows) == STEP_ROW.size  # the start alone
 
 
 def test_shared_memory_is_laid_out_in_order() -> None:
