@@ -396,6 +396,10 @@ def test_a_pipe_that_closes_early_ends_it_quietly() -> None:
         assert process.wait(30) == 1
 
 
+def heed_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no pseudo-terminals and no SIGTERM to send")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
 def test_a_cancelled_recording_leaves_nothing(how: signal.Signals) -> None:
@@ -405,7 +409,8 @@ def test_a_cancelled_recording_leaves_nothing(how: signal.Signals) -> None:
     ours, theirs = os.openpty()  # a person watches, so there is a progress bar, and it says when the work has begun
     terminal = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
     program = [sys.executable, "-m", "flashstep", *command]
-    with subprocess.Popen(program, stdout=theirs, stderr=theirs, env=terminal) as process:
+    # What a script starts in the background is deaf to Ctrl-C; what a person starts is not.
+    with subprocess.Popen(program, stdout=theirs, stderr=theirs, env=terminal, preexec_fn=heed_ctrl_c) as process:
         os.close(theirs)
         seen = b""
         while b"/197377" not in seen:
