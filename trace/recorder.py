@@ -188,8 +188,16 @@ class OpenStep:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
-        if kind is None:
-            self.tape.end_step(self)
+        if kind is not None:
+            return
+        tape, loops = self.tape, self.loops
+        inner = loops[1] if len(loops) > 1 else NONE
+        tape.step_rows += _step(
+            self.kind, tape.block, loops[0] if loops else NONE, inner,
+            len(tape.rows) // _EVENT_BYTES, self.caption, len(tape.args),
+        )  # fmt: skip
+        if tape.progress is not None:
+            tape.tell()
 
 
 class Block:
@@ -373,12 +381,8 @@ class Tape:
         self.block = index
         self.keeping = self.values == "all" or (self.values == "focus" and index == self.focus)
 
-    def end_step(self, step: OpenStep) -> None:
-        loops = step.loops
-        self.step_rows += _step(
-            step.kind, self.block, loops[0] if loops else NONE, loops[1] if len(loops) > 1 else NONE,
-            len(self.rows) // _EVENT_BYTES, step.caption, len(self.args),
-        )  # fmt: skip
+    def tell(self) -> None:
+        """Call the progress callback, if it is time; it may raise to cancel."""
         if self.progress is not None and monotonic() - self._told > PROGRESS_EVERY:
             self.progress(len(self.step_rows) // STEP_ROW.size - 1, self.total_steps)
             self._told = monotonic()
