@@ -102,7 +102,8 @@ function explainSlot(at, step, cell, node) {
   }
   base.value = state.values ? state.values[row * state.cols + col] : null;
   if (state.kind === 'load') return loaded(at, base, state, cell, node);
-  const formula = trace.step(state.step).meta.formulas?.[node.name];
+  // An initialisation's formula is its constant: a sentence says more.
+  const formula = state.kind === 'init' ? undefined : trace.step(state.step).meta.formulas?.[node.name];
   if (formula) {
     const scope = new Scope(at, node, { block, step: state.step, row, col, mask: maskOf(state, at) });
     return computed(base, scope, formula, slotSymbol(node.name, state.label));
