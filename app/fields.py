@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ..kernels.inputs import PRESETS
 from ..kernels.kernel import Kernel
@@ -73,14 +74,14 @@ def fields(kernel: Kernel, parsed: Parsed) -> list[Field]:
 def _field(kernel: Kernel, parsed: Parsed, name: str, own: bool, on_bar: bool) -> Field:
     text = parsed.texts.get(name, "")
     error = parsed.errors.get(name)
-    common = {"text": text, "error": error, "on_bar": on_bar, "fixed": own and name in FROM_ARRAYS}
+    common: dict[str, Any] = {"text": text, "error": error, "on_bar": on_bar, "fixed": own and name in FROM_ARRAYS}
     if name == "causal":
         return Field(name, "causal", "a query sees no later key; aligned bottom-right", "toggle",
-                     default="false", **common)  # type: ignore[arg-type]  # fmt: skip
+                     default="false", **common)  # fmt: skip
     if name == "inputs":
         choices = tuple((preset, preset.replace("-", " "), PRESETS[preset]) for preset in kernel.presets)
         return Field(name, "inputs", "the numbers that q, k and v hold", "choice", default="random", choices=choices,
-                     **common)  # type: ignore[arg-type]  # fmt: skip
+                     **common)  # fmt: skip
     if name == "values":
         about = {
             "auto": "as fits",
@@ -90,13 +91,13 @@ def _field(kernel: Kernel, parsed: Parsed, name: str, own: bool, on_bar: bool) -
         }
         choices = tuple((value, about[value], "") for value in VALUES)
         return Field(name, "values kept", "which blocks' numbers are recorded", "choice", default="auto",
-                     choices=choices, **(common | {"text": text or "auto"}))  # type: ignore[arg-type]  # fmt: skip
+                     choices=choices, **(common | {"text": text or "auto"}))  # fmt: skip
     if name == "focus":
         return Field(name, "focus block", "the block whose numbers are kept when not all fit", "number", default="0",
-                     **(common | {"text": text or "0"}))  # type: ignore[arg-type]  # fmt: skip
+                     **(common | {"text": text or "0"}))  # fmt: skip
     label, about_it, characters = (MATRIX if kernel.matrix else NUMBERS).get(name) or NUMBERS[name]
     characters = max(characters, min(len(text), 9))
     default = (
         "" if kernel.defaults(parsed.preset)[name] is None else str(kernel.defaults(parsed.preset)[name])
     )
-    return Field(name, label, about_it, "number", default=default, characters=characters, **common)  # type: ignore[arg-type]
+    return Field(name, label, about_it, "number", default=default, characters=characters, **common)

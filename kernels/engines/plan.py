@@ -167,7 +167,8 @@ class Plan:
         def argument(name: str, pointer: bool) -> str | int | float | None:
             if pointer:
                 return name if name in self.buffers else None
-            return values[name]  # type: ignore[no-any-return]
+            number: int | float = values[name]
+            return number
 
         return Launch(
             function,
