@@ -195,6 +195,8 @@ function givenText(trace, array) {
 
 // ---- a formula -----------------------------------------------------------------------------------------------------
 
+const BY_DEFINITION = ' by definition'; // 0 ÷ 0 is no number: where the kernel gives one, the line says that it was agreed
+
 /** The explanation of a cell that a formula computed. */
 function computed(base, scope, formula, name) {
   const item = scope.read(formula);
@@ -204,7 +206,7 @@ function computed(base, scope, formula, name) {
   const main = expand ? spell([], expand, single.value, false) : [{ role: 'substituted', pieces: [{ text: '= ' }, ...single.pieces] }];
   const trivial = scope.hidden || (!expand && single.tree[0] === 'num');
   const lines = trivial ? [] : main;
-  lines.push({ role: 'result', pieces: [{ text: `= ${valueText(single.value)}` }] });
+  lines.push({ role: 'result', pieces: [{ text: `= ${valueText(single.value)}${scope.defined ? BY_DEFINITION : ''}` }] });
   const shown = base.value;
   if (shown !== null && single.value !== null && number(shown) !== number(single.value)) {
     lines[lines.length - 1].pieces.push({ text: ` ≈ ${number(shown)} in float32` });

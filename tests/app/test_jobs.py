@@ -12,6 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -188,11 +189,12 @@ def test_a_recording_that_leaves_the_queue_is_forgotten_with_its_arrays(make: Ma
 
 def test_a_slow_disk_piles_nothing_up(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = make(recordings_memory=250)
-    slow = threading.Event()
+    begun, slow = threading.Event(), threading.Event()
     written: list[str] = []
 
     def write(path: Path, data: bytes, mode: int) -> None:
         written.append(path.stem)
+        begun.set()
         assert slow.wait(10)
 
     monkeypatch.setattr(WRITE, write)
@@ -200,6 +202,7 @@ def test_a_slow_disk_piles_nothing_up(make: Make, monkeypatch: pytest.MonkeyPatc
         work = Work(bytes(100))
         work.go.set()
         assert ended(jobs.ask(name, 3, work)[0]) == "done"
+        assert begun.wait(10)  # the disk is busy with the first before the second is there
     slow.set()
     jobs.close()
     assert written[0] == "a"
@@ -247,7 +250,9 @@ def test_waiting_ends_with_the_patience_or_with_the_job(make: Make) -> None:
         await jobs.wait(job, 10)
         return before, job.state
 
-    assert asyncio.run(waits()) == ("running", "done")
+    # In a thread of its own: in a process that has driven a browser, this one's event loop runs already.
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lambda: asyncio.run(waits())).result() == ("running", "done")
 
 
 def test_closing_stops_what_runs(make: Make) -> None:

@@ -32,6 +32,7 @@ export class Scope {
     /** @type {number[]|null} what ":" runs along, when not everything */ this.along = null;
     this.hidden = false;
     this.lost = false;
+    this.defined = false; // the arithmetic alone would give NaN: the value is an agreement
     /** @type {Map<string, any>} what each name holds */ this.seen = new Map();
     /** @type {Map<string, number>} where each operand stands */ this.places = new Map();
   }
@@ -244,12 +245,15 @@ export class Scope {
       case 'log': return { ...atom(evaluate(() => Math.log(a.value)), [{ text: 'ln(' }, ...a.pieces, { text: ')' }], tree) };
       case 'rescale':
         if (b.value === -Infinity) this.notes.push('The row has seen no key yet: its maximum is still −∞, so α is 1 by definition and nothing is rescaled.');
+        this.defined ||= a.value === -Infinity && b.value === -Infinity;
         return atom(evaluate(() => (b.value === -Infinity ? 1 : Math.exp(a.value - b.value))), difference(), tree);
       case 'weight':
         if (a.value === -Infinity) this.notes.push('What stands at −∞ weighs nothing: its weight is 0 by definition.');
+        this.defined ||= a.value === -Infinity && b.value === -Infinity;
         return atom(evaluate(() => (a.value === -Infinity ? 0 : Math.exp(a.value - b.value))), difference(), tree);
       case 'ratio':
         if (b.value === 0) this.notes.push('The row has seen no key: l is 0, so the answer is 0 by definition.');
+        this.defined ||= a.value === 0 && b.value === 0;
         return { ...atom(evaluate(() => (b.value === 0 ? 0 : a.value / b.value)), [...wrap(a, 2), { text: ' ÷ ' }, ...wrap(b, 3)], tree), rank: 2 };
       case 'lse':
         if (b.value === 0) this.notes.push('The row has seen no key: l is 0, so lse is −∞ by definition.');
