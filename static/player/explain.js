@@ -35,7 +35,7 @@ import { Scope } from './explain/scope.js';
 import { number } from './words.js';
 
 /** @typedef {import('./trace.js').Trace} Trace */
-/** @typedef {import('./trace.js').Cell} Cell */
+/** @typedef {import('./cellname.js').Cell} Cell */
 /** @typedef {import('./replay.js').Replay} Replay */
 /** @typedef {import('./order.js').Order} Order */
 /** @typedef {{text: string, operand?: number, node?: number}} Piece */

@@ -1,9 +1,9 @@
 // "Where did this number come from?": the selected cell's formula with its own operands, and the way to each of them.
 
+import { cellName, parseCell } from "./cellname.js";
 import { el, setText } from "./dom.js";
 import { explain } from "./explain.js";
 import { hue } from "./panels/ledger.js";
-import { cellName, parseCell } from "./trace.js";
 import { label } from "./words.js";
 
 const EMPTY = "Click a number in the figure or in the carries, or choose one here: its formula appears with this step's own numbers, and each of them leads to the step that made it.";

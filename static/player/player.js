@@ -1,6 +1,7 @@
 // A player in a host: ties state, figure, panels, keys and address together over one trace.
 
 import { createCaption } from "./caption.js";
+import { cellName, parseCell } from "./cellname.js";
 import { createControls } from "./controls.js";
 import { el } from "./dom.js";
 import { createExplainer } from "./explainer.js";
@@ -17,7 +18,6 @@ import { createTabs } from "./panels/source.js";
 import { Replay } from "./replay.js";
 import { createState } from "./state.js";
 import { createStepList } from "./steplist.js";
-import { cellName, parseCell } from "./trace.js";
 import * as url from "./url.js";
 import { captionParts } from "./words.js";
 

@@ -15,7 +15,7 @@
 //     event, step: -1 when no store reached it yet. Values may be null under 'stored' steps too: origin is then 'unkept'
 //   replay.lastStore(arrayId, tile, order, position, beforeEvent?) -> event | -1;  replay.tileOf(arrayId, tile, event) -> TileState
 
-import { NONE } from './trace.js';
+import { NONE } from './trace/codes.js';
 
 /** @typedef {import('./trace.js').Trace} Trace */
 /** @typedef {import('./trace.js').ArrayNode} ArrayNode */

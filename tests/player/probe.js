@@ -1,10 +1,11 @@
 // What the player's model says of a whole trace, as plain data: Python compares it with what Python says.
 
+import { cellName, parseCell } from '/static/player/cellname.js';
 import { explain } from '/static/player/explain.js';
 import { soFar, totals } from '/static/player/ledger.js';
 import { serial, together } from '/static/player/order.js';
 import { Replay } from '/static/player/replay.js';
-import { cellName, parse, parseCell } from '/static/player/trace.js';
+import { parse } from '/static/player/trace.js';
 import * as words from '/static/player/words.js';
 
 const traces = new Map();

@@ -1,7 +1,7 @@
 // The arithmetic of one row, spelled out under the slots: explain.js's own lines, as far as there is room.
 
 import { explain } from '../explain.js';
-import { textWidth, wrap } from './layout.js';
+import { textWidth, wrap } from './layout/measures.js';
 import { hueOf } from './palette.js';
 
 const MOST = 4;

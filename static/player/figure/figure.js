@@ -15,11 +15,13 @@
 //   Enter, Escape (leaves).
 //   The stylesheet is static/css/figure.css; `host` should have a size (below 600 px of width the height is free).
 
+import { cellWords } from './cellwords.js';
 import { Renderer, svg } from './draw.js';
 import { hit, moved, settle, turnedBy } from './hit.js';
-import { FREE_BELOW } from './layout.js';
+import { FREE_BELOW } from './layout/measures.js';
 import { Motion, MOVE } from './motion.js';
-import { cellBox, cellWords, makeScene, SceneMemory } from './scene.js';
+import { makeScene, SceneMemory } from './scene.js';
+import { cellBox } from './scene/items.js';
 
 const SPOKEN = 'Figure of the running step. Arrow keys move among cells, brackets go to the next slot or array, comma and full stop to another head, Enter selects, Escape leaves.';
 const reduced = globalThis.matchMedia?.('(prefers-reduced-motion: reduce)');

@@ -1,0 +1,42 @@
+// Sizes of the frame and of its type, and how wide a text stands: what every part of the layout measures with.
+
+/** Below this width the figure may be as tall as it likes: the page scrolls. */
+export const FREE_BELOW = 600;
+export const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
+export const total = (numbers) => numbers.reduce((sum, x) => sum + x, 0);
+export const shifted = (box, x, y) => ({ ...box, x: box.x + x, y: box.y + y });
+
+/** Sizes that grow with the frame, so that 1920×1080 is 1366×768 seen from nearer. */
+export function measures(width, height) {
+  const free = height === null || width < FREE_BELOW;
+  const k = free ? 1 : clamp(Math.min(width / 800, height / 560), 0.82, 1.7);
+  const type = Math.max(k, 0.98); // room may shrink a little; words must not
+  return {
+    k,
+    free,
+    pad: 10 * k, // inside panels
+    heading: 25 * k, // a panel's title line
+    title: 18 * type, // an array's name
+    note: 13.5 * type, // the line under a slot's name
+    ring: 5 * k, // around a slot
+    gap: 11 * k, // between neighbours, at least
+    between: 8 * k, // between panels
+    font: { heading: 13.5 * type, title: 12.5 * type, text: 11.5 * type, small: 10.3 * type },
+  };
+}
+
+/** Width of a text in px, near enough to place things: the browser is not asked. */
+export function textWidth(text, size, bold = false) {
+  return text.length * size * (bold ? 0.66 : 0.57);
+}
+
+/** Breaks a sentence into lines no wider than `width`. */
+export function wrap(sentence, width, size) {
+  const lines = [''];
+  for (const word of sentence.split(' ')) {
+    const longer = `${lines.at(-1)} ${word}`.trim();
+    if (textWidth(longer, size) > width && lines.at(-1)) lines.push(word);
+    else lines[lines.length - 1] = longer;
+  }
+  return lines;
+}
