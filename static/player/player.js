@@ -66,16 +66,17 @@ function foldable(part, title) {
 /**
  * @param {HTMLElement} host  emptied
  * @param {any} trace
- * @param {{idea?: string, regions?: string[]}} [options]  idea: what this kernel shows, in a sentence; regions: those of
- *   `REGIONS` that are shown
+ * @param {{idea?: string, regions?: string[], at?: URLSearchParams|null}} [options]  idea: what this kernel shows, in a
+ *   sentence; regions: those of `REGIONS` that are shown; at: where to begin, written as in an address. Given it, the player
+ *   leaves the page's address and keys to its host
  * @returns the state, and the moves: `goTo(step)` is a deliberate jump to a step of the trace; `fill(sources)` gives the
  *   source pane what to show
  */
-export function createPlayer(host, trace, { idea = "", regions = REGIONS } = {}) {
+export function createPlayer(host, trace, { idea = "", regions = REGIONS, at: begin = null } = {}) {
   const replay = new Replay(trace);
   const orders = { serial: serial(trace) };
   const orderOf = (name) => (orders[name] ??= together(trace));
-  const asked = url.read(new URLSearchParams(location.search));
+  const asked = url.read(begin ?? new URLSearchParams(location.search));
 
   let notice = "";
   const placeOf = (found) => {
@@ -125,7 +126,7 @@ export function createPlayer(host, trace, { idea = "", regions = REGIONS } = {})
   const select = (cell) => state.set({ cell });
 
   const help = createHelp(host);
-  url.followState(state, { wrong: notice !== "", restore: (found) => state.set({ ...placeOf(found), playing: false }, "restore") });
+  if (!begin) url.followState(state, { wrong: notice !== "", restore: (found) => state.set({ ...placeOf(found), playing: false }, "restore") });
   const steps = createStepList(parts.steps, { trace, goTo, floated: (is) => host.firstElementChild.classList.toggle("steps-floating", is) });
   const orderSwitch = createOrderSwitch(parts.order, idea, choose);
   const figure = createFigure(parts.figure, { trace, replay });
@@ -195,7 +196,7 @@ export function createPlayer(host, trace, { idea = "", regions = REGIONS } = {})
     clearTimeout(timer);
     if (now.playing) timer = setTimeout(tick, STEP_MS / now.speed);
   });
-  listen(actions);
+  if (!begin) listen(actions);
 
   show(state.get(), null);
   return { trace, replay, state, actions, order, here, goTo, select, fill: tabs.fill };
