@@ -24,7 +24,7 @@ export function clamp(order, position) {
 }
 
 /** Two steps are in the same tile when launch, block and every loop index agree. */
-function tileKey(trace, t) {
+export function tileKey(trace, t) {
   const { launch, block, loops } = trace.step(t);
   return `${launch}/${block}/${loops.join("/")}`;
 }

@@ -1,0 +1,95 @@
+"""The lecture hall: a kernel's run on a full screen, its presenter's window, and the questions and notes of its lesson."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import JSONResponse, Response
+
+from ..kernels import registry
+from ..kernels.kernel import Kernel
+from . import assets, parameters
+from .api import Services, Shared, error_answer, find_kernel, unknown_kernel
+from .fields import Field, fields
+from .pages import error_page, render
+
+router = APIRouter()
+# What an address holds besides the recording's own parameters.
+PLACE = ("step", "card", "cell", "order", "theme")
+
+
+@router.get("/lecture/{name}", include_in_schema=False)
+async def hall(name: str, request: Request, shared: Shared) -> Response:
+    """The hall's screen."""
+    return await page("lecture.html", "lecture/hall.js", name, request, shared)
+
+
+@router.get("/lecture/{name}/presenter", include_in_schema=False)
+async def presenter(name: str, request: Request, shared: Shared) -> Response:
+    """The window on the lecturer's own screen."""
+    return await page("presenter.html", "lecture/presenter.js", name, request, shared)
+
+
+async def page(template: str, entry: str, name: str, request: Request, shared: Services) -> Response:
+    """One of the lecture's two pages."""
+    kernel = find_kernel(name)
+    if kernel is None:
+        return error_page(404, "There is no such lecture", unknown_kernel(name))
+    query = dict(request.query_params)
+    parsed = await run_in_threadpool(parameters.parse, kernel, query, shared.settings, shared.arrays.get)
+    form = fields(kernel, parsed)
+    labels = {field.name: field.label for field in form} | {"arrays": "your arrays"}
+    search = urlencode(query)
+    return render(
+        template,
+        422 if parsed.errors else 200,
+        current=kernel.name,
+        kernel=kernel,
+        number=None,
+        lead=kernel.idea,
+        sizes=sizes(form),
+        errors=[(labels.get(field, field), sentence) for field, sentence in parsed.errors.items()],
+        explore=f"/explore/{kernel.name}" + (f"?{search}" if search else ""),
+        embedded={
+            "kernel": kernel.name,
+            "title": kernel.title,
+            "query": recording_query(query),
+            "request": parsed.request.body() if parsed.request else None,
+            "next": following(kernel),
+        },
+        modules=assets.modules(entry),
+    )
+
+
+@router.get("/api/lecture/{name}")
+async def reading(name: str, request: Request, shared: Shared) -> Response:
+    """The questions and notes of a kernel's lesson, on the recording that the query asks for."""
+    kernel = find_kernel(name)
+    if kernel is None:
+        return error_answer(404, unknown_kernel(name))
+    return JSONResponse({"questions": [], "notes": {}})
+
+
+def recording_query(query: dict[str, str]) -> str:
+    """The part of an address that says what is recorded, in one order of its parameters."""
+    return urlencode(sorted((key, value) for key, value in query.items() if key not in PLACE))
+
+
+def sizes(form: list[Field]) -> list[tuple[str, str]]:
+    """What is recorded, for the title: the form's numbers, and what is switched on."""
+    shown = [field for field in form if field.on_bar and field.name != "seed"]
+    return [
+        (field.label, "on" if field.kind == "toggle" else field.text)
+        for field in shown
+        if field.kind != "toggle" or parameters.truth(field.text)
+    ]
+
+
+def following(kernel: Kernel) -> dict[str, Any] | None:
+    """The next lecture of the course."""
+    course = sorted(registry.KERNELS.values(), key=lambda one: one.order)
+    after = course[course.index(kernel) + 1 :]
+    return {"kernel": after[0].name, "title": after[0].title} if after else None
