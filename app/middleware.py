@@ -30,10 +30,18 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+# What the embedded player's answer says instead: any page may frame it, also one opened from a file, which `*` does not
+# cover, and one that isolates itself. It still loads nothing but this server's own.
+FRAMEABLE = {
+    "Content-Security-Policy": POLICY.replace("frame-ancestors 'self'", "frame-ancestors * file:"),
+    "Cross-Origin-Opener-Policy": "unsafe-none",
+    "Cross-Origin-Resource-Policy": "cross-origin",
+    "Cross-Origin-Embedder-Policy": "require-corp",
+}
 
 
 class SecurityHeaders:
-    """Sets `HEADERS` on every answer, and asks for revalidation where an answer does not say how to be cached."""
+    """Sets `HEADERS` where an answer does not say otherwise, and asks for revalidation where it does not say how to be cached."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -47,7 +55,7 @@ class SecurityHeaders:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    headers[name] = value
+                    headers.setdefault(name, value)
                 # With an ETag this costs one 304; without it an upgraded server could meet an old module.
                 headers.setdefault("Cache-Control", "no-cache")
             await send(message)

@@ -15,6 +15,7 @@ from ..kernels.kernel import Kernel
 from . import assets, parameters
 from .api import Shared, find_kernel, unknown_kernel
 from .fields import Field, fields
+from .middleware import FRAMEABLE
 from .source import highlighted
 
 router = APIRouter()
@@ -59,21 +60,25 @@ async def home() -> Response:
 
 @router.get("/explore/{name}")
 async def explore(name: str, request: Request, shared: Shared) -> Response:
-    """The player of one kernel, with its parameters as a form."""
+    """The player of one kernel, with its parameters as a form; `embed=1`: the player alone, for another page's frame."""
+    query = dict(request.query_params)
+    embed = parameters.truth(query.get("embed"))
     kernel = find_kernel(name)
     if kernel is None:
-        return error_page(404, "There is no such kernel", unknown_kernel(name))
-    query = dict(request.query_params)
+        return error_page(404, "There is no such kernel", unknown_kernel(name), FRAMEABLE if embed else None)
     parsed = await run_in_threadpool(parameters.parse, kernel, query, shared.settings, shared.arrays.get)
     if "focus" in parsed.errors:  # whom to follow is the player's matter: it says so, and the rest of the link works
         followed = {name: value for name, value in query.items() if name != "focus"}
         parsed = await run_in_threadpool(parameters.parse, kernel, followed, shared.settings, shared.arrays.get)
-    return render(
-        "explore.html",
-        422 if parsed.errors else 200,
-        **form_context("explore", kernel, query, parsed),
-        modules=assets.modules("player/main.js"),
-    )
+    context = form_context("explore", kernel, query, parsed)
+    if embed:
+        context["embedded"]["regions"] = []  # figure, caption and controls
+        modules = [*assets.modules("player/main.js"), "player/embed.js"]
+    else:
+        modules = assets.modules("player/main.js")
+    page = render("embed.html" if embed else "explore.html", 422 if parsed.errors else 200, **context, modules=modules)
+    page.headers.update(FRAMEABLE if embed else {})
+    return page
 
 
 def form_context(
@@ -95,9 +100,11 @@ def form_context(
     }
 
 
-def error_page(status: int, title: str, sentence: str) -> HTMLResponse:
+def error_page(status: int, title: str, sentence: str, headers: dict[str, str] | None = None) -> HTMLResponse:
     """A page that says what is wrong and leads on."""
-    return render("error.html", status, title=title, sentence=sentence, current=None)
+    page = render("error.html", status, title=title, sentence=sentence, current=None)
+    page.headers.update(headers or {})
+    return page
 
 
 def _arrays(parsed: parameters.Parsed) -> dict[str, Any] | None:

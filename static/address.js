@@ -31,7 +31,8 @@ export function keepAddress(state, { keys, addressOf, wrong = false, interval = 
 
   state.subscribe((now, before, how) => {
     if (how === "restore" || keys.every((key) => now[key] === before[key])) return;
-    if (how === "jump") {
+    // A frame shares its page's history: the Back button of somebody's slides should not step a figure.
+    if (how === "jump" && window.parent === window) {
       if (pending && write("replaceState", before)) pending = false;
       if (!write("pushState", now)) pending = true;
       else return;

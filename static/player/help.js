@@ -13,7 +13,7 @@ export function createHelp(host) {
     el("h2", { id: "help-title", text: "Keys" }),
     el("table", {}, el("tbody", {}, ...rows)),
     el("p", { text: "In the step list ↑ and ↓ move, Enter goes there, → opens and ← closes a group. In the figure the arrows walk the cells of a matrix once one has the focus. Inside a field every key types." }),
-    el("form", { method: "dialog" }, el("button", { class: "button", autofocus: true, text: "Close" }))));
+    el("form", { method: "dialog" }, el("button", { class: "button", text: "Close" }))));
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   host.append(dialog);
   return { open: () => { if (!dialog.open) dialog.showModal(); } };

@@ -44,10 +44,13 @@ function sentences({ message, fields }) {
 }
 
 function open(trace) {
-  const source = fetch(`/api/source/${encodeURIComponent(trace.meta.kernel)}`).then((r) => (r.ok ? r.json() : null), () => null);
-  const player = createPlayer(host, trace, { idea: explore.idea });
+  const { idea, regions } = explore; // an embedded player has none of the regions that may be left out
+  const source = regions?.includes("tabs") === false ? null
+    : fetch(`/api/source/${encodeURIComponent(trace.meta.kernel)}`).then((r) => (r.ok ? r.json() : null), () => null);
+  const player = createPlayer(host, trace, { idea, regions });
   performance.mark("flashstep:first-figure");
-  source.then((found) => player.fill(found));
+  document.dispatchEvent(new CustomEvent("playeropen", { detail: player }));
+  source?.then((found) => player.fill(found));
 }
 
 start();

@@ -273,3 +273,16 @@ def test_every_colour_that_text_wears_can_be_read_in_light_and_dark() -> None:
                 assert contrast(theme[ink], theme[paper]) >= 4.5, (ink, paper, theme[ink], theme[paper])
         assert contrast(theme["accent"], theme["accent-ink"]) >= 4.5
         assert contrast(theme["wrong"], theme["wrong-soft"]) >= 4.5
+
+
+@pytest.mark.parametrize(("path", "status"), [("flash-attention-2", 200), ("standard?seqlen_k=no", 422), ("no-such-kernel", 404)])
+def test_only_the_embedded_player_may_be_framed_by_anyone(client: TestClient, path: str, status: int) -> None:
+    join = "&" if "?" in path else "?"
+    framed = client.get(f"/explore/{path}{join}embed=1")
+    assert framed.status_code == status
+    assert framed.headers["content-security-policy"] == POLICY.removesuffix("'self'") + "* file:"
+    assert framed.headers["cross-origin-resource-policy"] == "cross-origin"
+    assert framed.headers["cross-origin-opener-policy"] == "unsafe-none"
+    for other in (f"/explore/{path}", f"/explore/{path}{join}embed=0", f"/compare/{path}{join}embed=1"):
+        assert client.get(other).headers["content-security-policy"] == POLICY
+        assert client.get(other).headers["cross-origin-resource-policy"] == "same-origin"
