@@ -9,9 +9,9 @@ import numpy as np
 from .kernel import Floats, Mask
 
 if TYPE_CHECKING:
-    from ..trace.recorder import OpenStep, _Silent
+    from ..trace.tape import OpenStep, Silence
 
-    AnyStep = OpenStep | _Silent
+    AnyStep = OpenStep | Silence
 
 
 def update(step: AnyStep, m_old: Floats, m_new: Floats, alpha: Floats, carries: str) -> None:

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 from ..trace import VERSION, file
 from ..trace.events import EVENT_COLUMNS, STEP_COLUMNS
 from ..trace.layout import Meta, TraceError
-from ..trace.recorder import Machine, Progress
+from ..trace.recorder import Machine
+from ..trace.tape import Progress
 from ..trace.trace import Events, Trace, columns
 from . import inputs as named
 from .kernel import Floats, Inputs, Kernel

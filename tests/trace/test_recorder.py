@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from flashstep.trace.events import NONE, Kind
-from flashstep.trace.recorder import EVENT_ROW, STEP_ROW, Machine, Step, edges
+from flashstep.trace.recorder import Machine, Step, edges
+from flashstep.trace.tape import EVENT_ROW, STEP_ROW
 
 
 def test_edges() -> None:
