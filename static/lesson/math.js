@@ -1,0 +1,26 @@
+// Typesets the mathematics: the text's TeX becomes KaTeX's HTML for the eye and MathML for a screen reader.
+
+/** The figure's hues, by the quantity: \hm{m_i} is an m in the colour of the slot m. */
+const MACROS = Object.fromEntries(["q", "k", "v", "s", "m", "l", "o", "x"].map((name) => [`\\h${name}`, `\\htmlClass{hue-${name}}{#1}`]));
+MACROS["\\ha"] = "\\htmlClass{hue-alpha}{#1}";
+
+/** @param {ParentNode} root  every `.math` in it is typeset; what KaTeX cannot read stays as its TeX */
+export function typeset(root) {
+  for (const node of root.querySelectorAll(".math")) {
+    const tex = node.textContent.trim();
+    try {
+      globalThis.katex.render(tex, node, {
+        displayMode: node.classList.contains("block"),
+        output: "htmlAndMathml",
+        throwOnError: true,
+        strict: false, // \htmlClass is an extension
+        trust: ({ command }) => command === "\\htmlClass",
+        macros: { ...MACROS },
+      });
+    } catch (error) {
+      node.classList.add("unread");
+      console.error(`${tex}: ${error.message}`);
+    }
+    if (node.classList.contains("block")) node.tabIndex = 0; // a long line scrolls sideways, by keyboard too
+  }
+}
