@@ -16,6 +16,7 @@ import { createCarries } from "./panels/carries.js";
 import { createLedger } from "./panels/ledger.js";
 import { createTabs } from "./panels/source.js";
 import { Replay } from "./replay.js";
+import { createSave } from "./save.js";
 import { createState } from "./state.js";
 import { createStepList } from "./steplist.js";
 import * as url from "./url.js";
@@ -70,7 +71,7 @@ function foldable(part, title) {
  *   sentence; regions: those of `REGIONS` that are shown; at: where to begin, written as in an address. Given it, the player
  *   leaves the page's address and keys to its host
  * @returns the state, and the moves: `goTo(step)` is a deliberate jump to a step of the trace; `fill(sources)` gives the
- *   source pane what to show
+ *   source pane what to show; `save.offer(text, address)` adds a link to what can be saved
  */
 export function createPlayer(host, trace, { idea = "", regions = REGIONS, at: begin = null } = {}) {
   const replay = new Replay(trace);
@@ -137,6 +138,7 @@ export function createPlayer(host, trace, { idea = "", regions = REGIONS, at: be
     } });
   const captionPart = createCaption(parts.caption);
   const controls = createControls(parts.controls, actions);
+  const save = createSave(parts.controls, { trace, figure, order, state, here });
   const carries = createCarries(parts.carries, { trace, replay, select });
   const ledger = createLedger(parts.ledger, { trace });
   const tabs = createTabs(parts.tabs, { trace, goTo, where: () => here().step,
@@ -199,5 +201,5 @@ export function createPlayer(host, trace, { idea = "", regions = REGIONS, at: be
   if (!begin) listen(actions);
 
   show(state.get(), null);
-  return { trace, replay, state, actions, order, here, goTo, select, fill: tabs.fill };
+  return { trace, replay, state, actions, order, here, goTo, select, save, fill: tabs.fill };
 }

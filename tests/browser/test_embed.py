@@ -79,7 +79,8 @@ def test_another_page_drives_the_player_in_its_frame(page: Page, site: str, tmp_
     expect(deck.player.locator(".f-selected")).to_have_count(1)
     # Nothing of this is understood, and nothing of it does harm.
     nonsense: list[object] = [None, 7, "go", [], {}, {"flashstep": "fly"}, {"flashstep": "go"}, {"flashstep": "go", "step": "3"},
-                              {"flashstep": "go", "step": -1}, {"flashstep": "go", "step": 2.5}, {"flashstep": "go", "step": 10**9},
+                              {"flashstep": "go", "step": -1}, {"flashstep": "go", "step": 2.5},
+                              {"flashstep": "go", "step": 10**9},
                               {"flashstep": "select", "cell": 3}, {"flashstep": "select", "cell": "no.0.0"},
                               {"flashstep": "select", "cell": "li.99.0"}, {"step": 3}]  # fmt: skip
     for message in nonsense:
