@@ -15,6 +15,7 @@ from ..kernels.kernel import Kernel
 from . import assets, parameters
 from .api import Shared, find_kernel, unknown_kernel
 from .fields import Field, fields
+from .lessons import LESSONS
 from .middleware import FRAMEABLE
 from .source import highlighted
 
@@ -54,6 +55,7 @@ async def home() -> Response:
         current=None,
         example=highlighted(EXAMPLE),
         commands=COMMANDS,
+        lessons=LESSONS,
         modules=assets.modules("home/home.js"),
     )
 
