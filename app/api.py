@@ -21,6 +21,7 @@ from .. import record
 from ..kernels import registry
 from ..kernels.kernel import Kernel
 from ..kernels.problem import ParameterError
+from ..kernels.record import Estimate
 from ..trace.layout import TraceError
 from . import parameters
 from .arrayfiles import Array, Arrays, ArraysError, read_file, read_text, settle
@@ -92,14 +93,8 @@ async def begin(request: Request, shared: Shared) -> Response:
     asked, sizes = parsed.request, parsed.sizes
     if asked is None or sizes is None:
         return refused(parsed.errors, sent)
-    small = (
-        sizes.events <= SMALL_EVENTS
-        and sizes.value_bytes[asked.kept] <= SMALL_BYTES
-        and sizes.hbm_bytes <= SMALL_BYTES
-        and sizes.flops <= SMALL_FLOPS
-    )
     try:
-        job, ticket = shared.jobs.ask(asked.name(), sizes.steps, partial(make, asked), small=small)
+        job, ticket = ask(shared, asked, sizes)
     except QueueFull:
         return queue_full()
     await shared.jobs.wait(job, shared.settings.patience_seconds)
@@ -107,6 +102,17 @@ async def begin(request: Request, shared: Shared) -> Response:
         return refused({job.at_fault: job.fault}, sent)
     estimate = {"steps": sizes.steps, "events": sizes.events, "value_bytes": sizes.value_bytes}
     return answer(job, {**place(job), "ticket": ticket, "estimate": estimate})
+
+
+def ask(shared: Services, asked: parameters.Request, sizes: Estimate) -> tuple[Job, str]:
+    """Ask for a recording: its job, and the ticket to leave it with. Raises QueueFull."""
+    small = (
+        sizes.events <= SMALL_EVENTS
+        and sizes.value_bytes[asked.kept] <= SMALL_BYTES
+        and sizes.hbm_bytes <= SMALL_BYTES
+        and sizes.flops <= SMALL_FLOPS
+    )
+    return shared.jobs.ask(asked.name(), sizes.steps, partial(make, asked), small=small)
 
 
 def queue_full() -> Response:

@@ -7,6 +7,7 @@ import hashlib
 import mimetypes
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -118,6 +119,16 @@ def modules(entry: str) -> list[str]:
         found.append(name)
         waiting += _imports(name, path.stat().st_mtime_ns)
     return found
+
+
+def renamed(module: str, name: Callable[[str], str]) -> str:
+    """The text of a module with `name(path)` wherever it imports the module at `path`, both under static/."""
+
+    def rename(found: re.Match[str]) -> str:
+        target = found[1] or found[2]
+        return found[0].replace(target, name(_resolve(PurePosixPath(module).parent, target)))
+
+    return _IMPORT.sub(rename, (STATIC / module).read_text(encoding="utf-8"))
 
 
 @lru_cache(maxsize=512)

@@ -1,4 +1,4 @@
-"""The command line: `flashstep serve | record | show | ledger | compare | engines`.
+"""The command line: `flashstep serve | record | show | export | ledger | compare | engines`.
 
 The names are Python's, with hyphens. Results go to standard output; progress and errors, one sentence each, to
 standard error. Exit codes, as `diff`'s: 0 done, 1 the kernel and the trace differ, 2 refused or failed; 130 cancelled.
@@ -23,6 +23,7 @@ from .. import compare as compare_run
 from .. import engines as every_engine
 from .. import record as record_run
 from ..kernels import registry
+from ..trace.file import write_whole
 from . import serving, verdicts
 from .options import Asked, takes_a_problem
 from .progress import recording_progress
@@ -99,10 +100,7 @@ def record(
 ) -> None:
     """Run a kernel's twin, and save every step of it in one file."""
     registry.get(kernel)  # raises for a name that is none, before anything else
-    if not output.absolute().parent.is_dir():
-        raise Refused(f"There is no folder {output.parent} to write {output.name} in; make it first.")
-    if output.is_dir():
-        raise Refused(f"{output} is a folder; name a file in it, such as {output / kernel}.safetensors.")
+    refuse_unwritable(output, f"{kernel}.safetensors")
     began = time.perf_counter()
     try:
         with terminated_as_cancelled():
@@ -129,6 +127,14 @@ def record(
         f"{output}: {run.trace.meta.title}, {facts['last_step']:,} steps, {facts['events']:,} events, "
         f"{kept_words(trace.meta.values, focus)}, {size(output.stat().st_size)}"
     )
+
+
+def refuse_unwritable(output: Path, example: str) -> None:
+    """Raises `Refused` where no file can be written, before any work is done for it."""
+    if not output.absolute().parent.is_dir():
+        raise Refused(f"There is no folder {output.parent} to write {output.name} in; make it first.")
+    if output.is_dir():
+        raise Refused(f"{output} is a folder; name a file in it, such as {output / example}.")
 
 
 def kept_words(values: str, focus: int) -> str:
@@ -221,6 +227,35 @@ def compare(
 
 
 @cli.command()
+@takes_a_problem
+def export(
+    source: Source,
+    asked: Asked,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, usually .html.")],
+    step: Annotated[int, typer.Option(help="The step that it opens at.", min=0)] = 0,
+    values: Annotated[
+        str | None, typer.Option(help="Numbers to keep: all, focus or none; by default what fits.", show_default=False)
+    ] = None,
+) -> None:
+    """Write a run as one HTML file that plays in any browser, without a server and without a network."""
+    from . import export as exporting  # the templates' language, which no other command needs
+
+    name = source if source in registry.KERNELS else Path(source).stem
+    refuse_unwritable(output, f"{name}.html")
+    if values is not None and source not in registry.KERNELS:
+        raise Refused(f"{source} is recorded already; leave out --values, or name a kernel to record.")
+    budget = {} if values else {"budget_bytes": exporting.LIMIT * 3 // 4}  # the rest is for what is not numbers
+    run = run_of(source, asked, values=values, **budget)
+    last = len(run.trace.steps) - 1
+    if step > last:
+        raise Refused(f"There is no step {step}: steps run from 0 to {last}.")
+    text = exporting.page(run.to_bytes(), {"step": str(step)} if step else {}).encode()
+    write_whole(output, text)
+    meta = run.trace.meta
+    print(f"{output}: {meta.title}, {last:,} steps, {kept_words(meta.values, meta.focus)}, {size(len(text))}")
+
+
+@cli.command()
 def engines(as_json: AsJson = False) -> None:
     """List the engines that run the CUDA kernels, and say which can run here."""
     found = every_engine()
@@ -232,10 +267,10 @@ def engines(as_json: AsJson = False) -> None:
         print(f"{'':<10}{why or 'It can run here.'}")
 
 
-def run_of(source: str, asked: Asked, values: str | None = None) -> Run:
-    """A saved run, or one recorded now."""
+def run_of(source: str, asked: Asked, **policy: Any) -> Run:
+    """A saved run, or one recorded now, keeping what `policy` says (values, budget_bytes)."""
     if source in registry.KERNELS:
-        return recorded(source, asked, values=values)
+        return recorded(source, asked, **policy)
     if not Path(source).is_file():
         raise Refused(f"{source} is neither a saved run nor a kernel; the kernels are {KERNEL_NAMES}.")
     if asked:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,12 +32,20 @@ def highlighted(text: str) -> str:
     return str(highlight(text, PythonLexer(), HtmlFormatter(nowrap=True)))
 
 
+def coloured(texts: Mapping[str, str]) -> dict[str, Any]:
+    """As `sources`, from the texts themselves: a trace holds those that it was recorded with."""
+    return {name: _coloured(texts[name], name) if name in texts else None for name in ("twin", "cuda")}
+
+
 @cache
 def _highlighted(path: Path, prefix: str, changed: int) -> dict[str, Any]:
-    text = path.read_text(encoding="utf-8")
+    return _coloured(path.read_text(encoding="utf-8"), prefix)
+
+
+def _coloured(text: str, prefix: str) -> dict[str, Any]:
     # Leading blank lines are kept, so that line numbers are the file's.
     options = {"stripnl": False, "ensurenl": True}
-    kind: type[Lexer] = CudaLexer if path.suffix == ".cu" else PythonLexer
+    kind: type[Lexer] = CudaLexer if prefix == "cuda" else PythonLexer
     lexer = kind(**options)
     # With nowrap Pygments closes every element at the end of its line (and leaves `linespans` out).
     rows = highlight(text, lexer, HtmlFormatter(nowrap=True)).removesuffix("\n").split("\n")

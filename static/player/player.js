@@ -67,13 +67,13 @@ function foldable(part, title) {
 /**
  * @param {HTMLElement} host  emptied
  * @param {any} trace
- * @param {{idea?: string, regions?: string[], at?: URLSearchParams|null}} [options]  idea: what this kernel shows, in a
+ * @param {{idea?: string, regions?: string[], at?: URLSearchParams|null, alone?: boolean}} [options]  idea: what this kernel shows, in a
  *   sentence; regions: those of `REGIONS` that are shown; at: where to begin, written as in an address. Given it, the player
- *   leaves the page's address and keys to its host
+ *   leaves the page's address and keys to its host; alone: no server can be asked to record anything else
  * @returns the state, and the moves: `goTo(step)` is a deliberate jump to a step of the trace; `fill(sources)` gives the
  *   source pane what to show; `save.offer(text, address)` adds a link to what can be saved
  */
-export function createPlayer(host, trace, { idea = "", regions = REGIONS, at: begin = null } = {}) {
+export function createPlayer(host, trace, { idea = "", regions = REGIONS, at: begin = null, alone = false } = {}) {
   const replay = new Replay(trace);
   const orders = { serial: serial(trace) };
   const orderOf = (name) => (orders[name] ??= together(trace));
@@ -158,7 +158,8 @@ export function createPlayer(host, trace, { idea = "", regions = REGIONS, at: be
     const { values, focus } = trace.meta;
     if (values === "none") return { text: "Only the structure of this recording was kept: every count is exact, the numbers are not shown." };
     if (values !== "focus" || at.launch < 0 || at.block === focus) return null;
-    return { text: `Only the numbers of block ${focus} were kept.`, way: `Keep those of block ${at.block} instead`,
+    const text = `Only the numbers of block ${focus} were kept.`;
+    return alone ? { text } : { text, way: `Keep those of block ${at.block} instead`,
       href: url.address(location, { ...state.get(), focus: at.block }).href };
   }
 
