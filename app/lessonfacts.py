@@ -38,6 +38,16 @@ class Claim:
     where: dict[str, int]
 
 
+@dataclass(frozen=True)
+class Watched:
+    """A row of a slot in the step that raises it: the step, the row in the tile, the number before and after."""
+
+    step: int
+    row: int
+    old: float
+    new: float
+
+
 @dataclass
 class Facts:
     """One run, as a text sees it. `query` is the run's part of the address, `step` not among it."""
@@ -71,13 +81,14 @@ class Facts:
     def names(self) -> dict[str, Any]:
         """Every name that a text may use."""
         own = (
-            "steps", "first", "final", "go", "value", "old", "numbers", "caption", "label", "rises", "keeps", "starts",
+            "steps", "first", "final", "go", "value", "old", "numbers", "caption", "label", "rises", "keeps", "starts", "watch",
             "ledger", "traffic", "closed", "closed_total", "traffic_table", "ideal", "least", "other", "sizes", "output",
             "shared_bytes", "blocks", "flops", "masked",
         )  # fmt: skip
         free = {
             "fmt": fmt, "tex": tex, "texlist": texlist, "count": count, "plural": plural, "percent": percent, "cite": cite,
             "exp": math.exp, "log": math.log, "ceil": math.ceil, "max": max, "min": min, "abs": abs, "sum": sum, "inf": math.inf,
+            "float32_max": float(np.finfo(np.float32).max),
         }  # fmt: skip
         return {**self.letters(), **{name: getattr(self, name) for name in own}, **free}
 
@@ -185,8 +196,8 @@ class Facts:
         if not any(info.name == name for info in trace.meta.arrays):
             return found.reshape(len(found), -1)
         info = trace.meta.array(name)
-        planes: NDArray[np.float32] = found.reshape(info.planes, info.rows, info.cols)
-        return planes[plane]
+        shape = (info.planes, info.rows, info.cols)
+        return np.asarray(found.reshape(shape)[plane], np.float32)
 
     def output(self, name: str, *index: int) -> float:
         """One number of an output: `output("lse", 0, 0, 3)`."""
@@ -213,6 +224,24 @@ class Facts:
         """The first step in which `slot` of `row` leaves −∞; None where it never does."""
         return next((t for t, old, new in self._changes(slot, row, name, where) if old == -math.inf < new), None)
 
+    def watch(self, slot: str = "mi", name: str | None = None, **where: int) -> Watched | None:
+        """A row worth watching: the first step in which a row of `slot` rises from one finite number to another.
+
+        Of the rows that rise there, the one that rises furthest. None where no row ever does.
+        """
+        names = [name] if name else [info.name for info in self.run.trace.meta.steps
+                                     if slot in info.formulas and info.name != "block appears"]  # fmt: skip
+        for t in sorted(t for one in dict.fromkeys(names) for t in self.steps(one, **where)):
+            before, after = self._table(slot, t - 1, 0), self._table(slot, t, 0)
+            if before is None or after is None or before.shape != after.shape:
+                continue
+            finite = np.isfinite(before) & np.isfinite(after)
+            rise = np.subtract(after, before, out=np.zeros_like(after), where=finite)[:, 0]
+            if rise.max(initial=0.0) > 0:
+                row = int(rise.argmax())
+                return Watched(t, row, float(before[row, 0]), float(after[row, 0]))
+        return None
+
     # ---- traffic and sizes of things
 
     @property
@@ -221,7 +250,7 @@ class Facts:
         return any(array.name == "key_mask" for array in self.run.trace.meta.arrays)
 
     def ledger(self, array: str, way: str = "loads", unit: str = "elements") -> int:
-        """What the run asked of HBM for one array: way loads or stores; unit elements, bytes or transfers. 0 where it has none."""
+        """What the run asked of HBM for one array: way loads or stores; unit elements, bytes or transfers."""
         return self.run.trace.ledger().get(array, {}).get(way, {}).get(unit, 0)
 
     def traffic(self, way: str | None = None, unit: str = "elements") -> int:

@@ -7,6 +7,7 @@ The vocabulary (templates/lessons/*.md, after Jinja):
     ::: live li row=0 col=0                      a rule; the page sets the numbers of the current step below it
     ::: question id answer=0.5 step=5            predict, then reveal; holds ::: answer
     ::: cuda update m, l                         the step's lines of kernel.cu; its text is the caption
+    ::: derivation                               a table of three columns, (left | = right | why), a line a row
     ::: aside Title                              a remark beside the thread
     ::: notes                                    for the lecturer alone
 
@@ -288,6 +289,10 @@ def _draw_aside(self: RendererHTML, tokens: Sequence[Token], n: int, options: An
     return f'<aside class="remark" aria-label="{escape(title)}">\n<p class="kind">{escape(title)}</p>\n'
 
 
+def _draw_derivation(self: RendererHTML, tokens: Sequence[Token], n: int, options: Any, env: dict[str, Any]) -> str:
+    return '<div class="derivation">\n' if tokens[n].nesting > 0 else "</div>\n"
+
+
 def _draw_notes(self: RendererHTML, tokens: Sequence[Token], n: int, options: Any, env: dict[str, Any]) -> str:
     raise AssertionError("notes are taken out before a page is drawn")
 
@@ -304,6 +309,7 @@ CONTAINERS: dict[str, Callable[..., str]] = {
     "question": _draw_question,
     "answer": _draw_answer,
     "cuda": _draw_cuda,
+    "derivation": _draw_derivation,
     "aside": _draw_aside,
     "notes": _draw_notes,
 }

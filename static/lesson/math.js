@@ -7,7 +7,8 @@ MACROS["\\ha"] = "\\htmlClass{hue-alpha}{#1}";
 /** @param {ParentNode} root  every `.math` in it is typeset; what KaTeX cannot read stays as its TeX */
 export function typeset(root) {
   for (const node of root.querySelectorAll(".math")) {
-    const tex = node.textContent.trim();
+    const derived = node.closest(".derivation td:nth-child(2)") !== null; // a line of a derivation: sums as large as on their own
+    const tex = (derived ? "\\displaystyle " : "") + node.textContent.trim();
     try {
       globalThis.katex.render(tex, node, {
         displayMode: node.classList.contains("block"),

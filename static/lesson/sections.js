@@ -37,7 +37,7 @@ export function markSections(sections, player, place) {
 function titleOf(section) {
   const own = section.querySelector("h2, h3");
   if (own) return own.textContent;
-  const before = [...section.closest(".text").querySelectorAll("h2, h3")]
+  const before = [...section.closest(".prose").querySelectorAll("h2, h3")]
     .filter((heading) => heading.compareDocumentPosition(section) & Node.DOCUMENT_POSITION_FOLLOWING);
   return before.at(-1)?.textContent ?? "this step";
 }
