@@ -376,6 +376,12 @@ def settle(found: dict[str, Array], limit: int = 2**62) -> Arrays:
     return Arrays(settled, tuple(notes))
 
 
+def settle_mask(mask: Array) -> Arrays:
+    """A key mask without arrays, which goes with named inputs. Raises `ArraysError` for a shape or numbers of no mask."""
+    _check_shape("key_mask", mask)
+    return Arrays({"key_mask": _convert("key_mask", mask, [])})
+
+
 def _roles(names: Iterable[str]) -> dict[str, str]:
     """Which array each name says it is, where it says so. `q` is meant before `q64`, which serves where no `q` is."""
     plain = {name: name.strip().lower().replace("-", "_") for name in names}

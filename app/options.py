@@ -112,5 +112,5 @@ def read_arrays(files: dict[str, Path]) -> arrayfiles.Arrays:
     if not found:
         return arrayfiles.Arrays({})
     if found.keys() == {"key_mask"}:  # a mask goes with named inputs too
-        return arrayfiles.Arrays({"key_mask": found["key_mask"].astype(np.bool_)})
+        return arrayfiles.settle_mask(found["key_mask"])
     return arrayfiles.settle(found)

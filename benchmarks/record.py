@@ -1,7 +1,17 @@
-"""What recording costs: run by hand, `python benchmarks/record.py`; results go to `benchmarks/results/`.
+"""What recording costs: run by hand, `OPENBLAS_NUM_THREADS=1 python benchmarks/record.py`; results go to `benchmarks/results/`.
 
-Ratios are between runs of the same twin in the same process, interleaved, with medians over the repeats:
-timings on a small shared machine are noisy, ratios within one run much less so.
+Three runs of each twin on the same inputs are compared: on a machine with recording off (`Machine(record=False)`:
+the same verbs move the same numbers, nothing is kept), with `values="none"` and with `values="all"`. A recorded
+run is counted whole: the machine, the twin, and the trace made of the tape. Every kernel runs at N = 2048, d = 64
+and tiles of 64; flash decoding, with its one query, has 64 heads there, which make it as long a run as the others.
+A round runs the three one after another, every second round in reverse, so that a drift of the machine's speed
+falls on all alike. Garbage is collected between samples and not within them.
+
+What is timed is the thread's own processor time: the clock on the wall counts what else the machine was doing. Work
+that BLAS gave to other threads would be left out of all three, hence its one thread. Two ratios are given:
+`…_over_off` is the median of the rounds' ratios, which one disturbed round cannot move; `…_least` is the ratio of the
+least times, what the code takes when disturbed least. Neither leaves out work: page faults and the memory traffic of
+the kept numbers are in both.
 """
 
 from __future__ import annotations
@@ -21,7 +31,8 @@ from typing import Any
 import numpy as np
 
 import flashstep as fs
-from flashstep.kernels.record import prepare, run_twin, size_of
+from flashstep.kernels.record import prepare, run_twin, size_of, trace_of
+from flashstep.kernels.registry import KERNELS
 from flashstep.trace.recorder import Machine
 
 RESULTS = Path(__file__).with_name("results")
@@ -31,41 +42,46 @@ SMALL: dict[str, Any] = {"seqlen_q": 256, "seqlen_k": 1024, "head_dim": 4, "bloc
 
 
 def seconds(work: Callable[[], object]) -> float:
+    """The processor time of this thread for `work`, with nothing collected meanwhile."""
     gc.collect()
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    gc.disable()
+    try:
+        start = time.thread_time()
+        work()
+        return time.thread_time() - start
+    finally:
+        gc.enable()
 
 
 def ratios(kernel: str, repeats: int) -> dict[str, Any]:
     """Recording with values none and all against the same twin with recording off."""
-    sizes = {name: size for name, size in LARGE.items() if name != "head_dim" or kernel != "online-softmax"}
-    if kernel == "flash-decoding":
-        sizes |= {"seqlen_q": 1, "seqlen_k": 32768, "splits": 8, "heads": 4, "kv_heads": 4}
-    chosen, problem, tiling, given = prepare(kernel, (), None, sizes)
+    asked = {name: size for name, size in LARGE.items() if name in KERNELS[kernel].parameters}
+    if KERNELS[kernel].one_query:
+        asked |= {"seqlen_q": 1, "heads": 64, "kv_heads": 64}  # one head's query makes too short a run to time
+    chosen, problem, tiling, given = prepare(kernel, (), None, asked)
     expected = size_of(chosen, problem, tiling, False)
 
-    def run(values: str | None) -> None:
-        machine = (
-            Machine(record=False)
-            if values is None
-            else Machine(values=values, capacity=expected.value_bytes[values] // 4, total_steps=expected.steps)
-        )
-        run_twin(chosen, machine, problem, tiling, given)
+    def off() -> None:
+        run_twin(chosen, Machine(record=False), problem, tiling, given)
 
-    times: dict[str | None, list[float]] = {None: [], "none": [], "all": []}
-    for values in times:
-        run(values)  # warm
-    for _ in range(repeats):
-        for values, taken in times.items():
-            taken.append(seconds(lambda values=values: run(values)))  # type: ignore[misc]
-    middle = {values: statistics.median(taken) for values, taken in times.items()}
-    return {
-        "events": expected.events,
-        "off_seconds": round(middle[None], 4),
-        "none_over_off": round(statistics.median(a / b for a, b in zip(times["none"], times[None], strict=True)), 3),
-        "all_over_off": round(statistics.median(a / b for a, b in zip(times["all"], times[None], strict=True)), 3),
-    }
+    def on(values: str) -> None:
+        machine = Machine(values=values, capacity=-(-expected.value_bytes[values] // 4), total_steps=expected.steps)
+        outputs = run_twin(chosen, machine, problem, tiling, given)
+        trace_of(chosen, machine, problem, tiling, None, outputs)
+
+    works: dict[str, Callable[[], None]] = {"off": off, "none": lambda: on("none"), "all": lambda: on("all")}
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for work in works.values():
+        work()  # warm
+    for number in range(repeats):
+        for name in list(works)[:: -1 if number % 2 else 1]:
+            times[name].append(seconds(works[name]))
+    result: dict[str, Any] = {"events": expected.events, "off_seconds": round(min(times["off"]), 4)}
+    for name in ("none", "all"):
+        pairs = zip(times[name], times["off"], strict=True)
+        result[f"{name}_over_off"] = round(statistics.median(recorded / plain for recorded, plain in pairs), 3)
+        result[f"{name}_least"] = round(min(times[name]) / min(times["off"]), 3)
+    return result
 
 
 def rate(repeats: int) -> dict[str, Any]:
@@ -108,6 +124,7 @@ def machine() -> dict[str, Any]:
         "processor": processor(),
         "python": platform.python_version(),
         "numpy": np.__version__,
+        "blas_threads": os.environ.get("OPENBLAS_NUM_THREADS", "as NumPy chose"),
     }
 
 
@@ -122,7 +139,7 @@ def processor() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--repeats", type=int, default=25)
     repeats = parser.parse_args().repeats
     result = {
         "machine": machine(),

@@ -3,54 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .kernel import Inputs
+from .kernel import Floats, Inputs, Kernel, Mask
+from .presets import PRESETS
 from .problem import PROBLEM_FIELDS, TILING_FIELDS, ParameterError, Problem, Tiling
-
-if TYPE_CHECKING:
-    from .kernel import Floats, Kernel, Mask
-
-PRESETS: dict[str, str] = {
-    "random": "Normally distributed numbers from the seed.",
-    "hand": "Five scores 0, 1, 4, 2, 3 and values 1, 2, 3, 5, 4: small enough to check by hand.",
-    "equal": "Every score is the same, so every key weighs alike and O is the mean of V.",
-    "large": "Scores near 2,000: without the maximum taken off, exp would overflow.",
-    "first-tile-masked": "The first key tile is hidden: m is still −∞ when the second tile comes.",
-    "fully-masked-row": "A row that sees no key: m = −∞, l = 0, O = 0 and lse = −∞, and no NaN.",
-    "decode": "One query against many keys, with several query heads to a key-value head.",
-}
-"""Name -> what it shows."""
 
 HAND_SCORES = (0.0, 1.0, 4.0, 2.0, 3.0)
 HAND_VALUES = (1.0, 2.0, 3.0, 5.0, 4.0)
 LARGE_SCORE = 2000.0
-
-_SIZES: dict[str, dict[str, Any]] = {
-    "hand": {"seqlen_q": 1, "seqlen_k": 5, "head_dim": 1, "scale": 1.0, "block_rows": 1, "block_cols": 2},
-    "fully-masked-row": {"seqlen_q": 8, "seqlen_k": 6, "causal": True},
-    "decode": {"seqlen_q": 1, "seqlen_k": 16, "heads": 4, "kv_heads": 2, "splits": 4},
-}
-
-
-def preset_defaults(kernel: Kernel, preset: str) -> dict[str, Any]:
-    """Every parameter the kernel has a use for, with its default under a named input. Raises ParameterError."""
-    if not isinstance(preset, str) or preset not in PRESETS:
-        raise ParameterError("inputs", f"There are no inputs {preset!r}: choose one of {', '.join(kernel.presets)}.")
-    if preset not in kernel.presets:
-        raise ParameterError(
-            "inputs", f"The inputs {preset!r} do not suit {kernel.name}: choose one of {', '.join(kernel.presets)}."
-        )
-    plain = {**vars(Problem()), **vars(Tiling())}
-    chosen = {**plain, "inputs": preset, **_SIZES.get(preset, {}), **kernel.overrides}
-    if preset == "hand":
-        chosen["block_cols"] = 2
-    if preset == "fully-masked-row" and (kernel.one_query or kernel.matrix):
-        chosen |= {"seqlen_k": 8, "causal": False}  # a causal mask leaves a single query every key
-    return {name: value for name, value in chosen.items() if name in kernel.parameters}
 
 
 def make(kernel: Kernel, problem: Problem, tiling: Tiling) -> Inputs:
@@ -139,7 +103,7 @@ def own(
     for name, size in sizes.items():
         if name in parameters and parameters[name] is not None and parameters[name] != size:
             raise ParameterError(name, f"{name} is {parameters[name]}, but the arrays say {size}: leave it out, or make them agree.")
-    defaults = {**preset_defaults(kernel, "random"), **_tile_defaults(kernel, sizes)}
+    defaults = {**kernel.defaults(), **_tile_defaults(kernel, sizes)}
     problem, tiling = build(kernel, {**defaults, **parameters, **sizes, "inputs": "arrays", "seed": 0})
     inputs = Inputs(x=given[0]) if kernel.matrix else Inputs(q=given[0], k=given[1], v=given[2])
     return problem, tiling, with_mask(kernel, problem, inputs, key_mask)
@@ -190,7 +154,7 @@ def build(kernel: Kernel, parameters: dict[str, Any]) -> tuple[Problem, Tiling]:
 
 def _check_preset(kernel: Kernel, problem: Problem) -> None:
     """Named inputs suit the kernel, and the hand-sized ones keep their sizes. Raises ParameterError."""
-    preset_defaults(kernel, problem.inputs)
+    kernel.defaults(problem.inputs)
     if problem.inputs != "hand":
         return
     fixed = {"seqlen_k": 5} if kernel.matrix else {"seqlen_q": 1, "seqlen_k": 5, "head_dim": 1}
@@ -214,3 +178,6 @@ def _four(name: str, array: ArrayLike) -> Floats:
         )
     with np.errstate(over="ignore"):
         return np.ascontiguousarray(given, np.float32)
+
+
+__all__ = ["PRESETS", "build", "is_masked", "make", "own", "with_mask"]

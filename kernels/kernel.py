@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..trace.recorder import Array, Machine
-from .problem import Problem, Tiling
+from .presets import PRESETS, SIZES
+from .problem import ParameterError, Problem, Tiling
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
@@ -49,7 +50,6 @@ Twin = Callable[[Machine, Problem, Tiling, Inputs], dict[str, Floats]]
 Sizes = Callable[[Problem, Tiling, bool], Sequence[LaunchSize]]
 
 ATTENTION = ("batch", "heads", "kv_heads", "seqlen_q", "seqlen_k", "head_dim", "causal", "scale", "inputs", "seed")
-PRESETS = ("random", "hand", "equal", "large", "first-tile-masked", "fully-masked-row", "decode")
 
 
 @dataclass(frozen=True)
@@ -69,17 +69,26 @@ class Kernel:
     source: Path
     standing: Callable[[Problem, bool], int]
     parameters: tuple[str, ...] = (*ATTENTION, "block_rows", "block_cols")
-    presets: tuple[str, ...] = PRESETS
+    presets: tuple[str, ...] = tuple(PRESETS)
     overrides: dict[str, Any] = field(default_factory=dict)
     matrix: bool = False  # takes one matrix x instead of q, k, v
     one_query: bool = False  # serves one new query at a time
     outputs: tuple[str, ...] = ("O", "lse")
 
     def defaults(self, preset: str = "random") -> dict[str, Any]:
-        """Every parameter of this kernel with its default for a named input."""
-        from .inputs import preset_defaults
-
-        return preset_defaults(self, preset)
+        """Every parameter this kernel has a use for, with its default under a named input. Raises ParameterError."""
+        choices = f"choose one of {', '.join(self.presets)}."
+        if not isinstance(preset, str) or preset not in PRESETS:
+            raise ParameterError("inputs", f"There are no inputs {preset!r}: {choices}")
+        if preset not in self.presets:
+            raise ParameterError("inputs", f"The inputs {preset!r} do not suit {self.name}: {choices}")
+        plain = {**vars(Problem()), **vars(Tiling())}
+        chosen = {**plain, "inputs": preset, **SIZES.get(preset, {}), **self.overrides}
+        if preset == "hand":
+            chosen["block_cols"] = 2
+        if preset == "fully-masked-row" and (self.one_query or self.matrix):
+            chosen |= {"seqlen_k": 8, "causal": False}  # a causal mask leaves a single query every key
+        return {name: value for name, value in chosen.items() if name in self.parameters}
 
     @property
     def twin_source(self) -> Path:

@@ -111,7 +111,7 @@ def record(
     if progress is not None:
         progress(expected.steps, expected.steps)
     digest = _digest(given) if problem.inputs == "arrays" or key_mask is not None else None
-    return Run(chosen.name, problem, tiling, outputs, _trace(chosen, machine, problem, tiling, digest, outputs))
+    return Run(chosen.name, problem, tiling, outputs, trace_of(chosen, machine, problem, tiling, digest, outputs))
 
 
 def estimate(
@@ -242,8 +242,9 @@ def _digest(given: Inputs) -> str:
     return content.hexdigest()
 
 
-def _trace(kernel: Kernel, machine: Machine, problem: Problem, tiling: Tiling, digest: str | None,
-           outputs: dict[str, Floats]) -> Trace:  # fmt: skip
+def trace_of(kernel: Kernel, machine: Machine, problem: Problem, tiling: Tiling, digest: str | None,
+             outputs: dict[str, Floats]) -> Trace:  # fmt: skip
+    """The machine's tape as columns, with all that the run's header says."""
     tape = machine.tape
     assert tape is not None
     twin, cuda = step_lines(kernel.source), cuda_lines(kernel.cuda_source, [launch.info.name for launch in machine.launches])

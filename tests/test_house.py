@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import os
 import re
 import subprocess
 import sys
 import venv
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,18 +28,20 @@ def sources(*folders: str, suffix: str = ".py") -> list[Path]:
     return [path for path in found if "vendor" not in path.parts and "__pycache__" not in path.parts]
 
 
-def imports(path: Path) -> Iterator[tuple[str, bool]]:
-    """Every absolute name that a file imports, and whether at import time rather than inside a function."""
+def imports(path: Path, *, for_types: bool = True) -> Iterator[tuple[str, bool]]:
+    """Every absolute name that a file imports (or those that it needs to run), and whether at import time rather
+    than inside a function."""
     package = ["flashstep", *path.relative_to(ROOT).parent.parts]
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    late = {
-        inner
-        for outer in ast.walk(tree)
-        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef)
-        or (isinstance(outer, ast.If) and ast.unparse(outer.test) == "TYPE_CHECKING")
-        for inner in ast.walk(outer)
-    }
+
+    def within(of: Callable[[ast.AST], bool]) -> set[ast.AST]:
+        return {inner for outer in ast.walk(tree) if of(outer) for inner in ast.walk(outer)}
+
+    typed = within(lambda node: isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    late = typed | within(lambda node: isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     for node in ast.walk(tree):
+        if node in typed and not for_types:
+            continue
         if isinstance(node, ast.Import):
             for name in node.names:
                 yield name.name, node not in late
@@ -61,6 +64,17 @@ def test_imports_run_one_way() -> None:
                 if parts[0] in ROOMS and len(parts) > 1:
                     wrong.append(f"{path.relative_to(ROOT)} imports {name} without flashstep or dots")
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_module_imports_itself_by_a_detour() -> None:
+    """Late imports count: what needs one to break a circle belongs in a module of its own."""
+    files = {".".join(["flashstep", *path.relative_to(ROOT).with_suffix("").parts]): path for path in sources(*ROOMS)}
+    files = {name.removesuffix(".__init__"): path for name, path in files.items()}
+    needs: dict[str, set[str]] = {}
+    for name, path in files.items():
+        found = (name for name, _ in imports(path, for_types=False))
+        needs[name] = {one if one in files else one.rpartition(".")[0] for one in found} & files.keys() - {name}
+    graphlib.TopologicalSorter(needs).prepare()  # raises CycleError with the circle
 
 
 def test_trace_and_kernels_import_nothing_but_numpy() -> None:

@@ -11,7 +11,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from . import ledger, words
+from . import ledger, show, words
 from .events import CROSSINGS, EVENT_COLUMNS, NONE, Kind
 from .layout import DTYPE_BYTES, Meta, StepInfo
 from .replay import Replay, State
@@ -114,9 +114,7 @@ class Trace:
 
     def walk(self) -> Iterator[str]:
         """The whole walk as lines of text: each step's place when it changes, its label and its caption."""
-        from .show import walk
-
-        return walk(self)
+        return show.walk(self)
 
     def check_step(self, t: int) -> int:
         """`t` as a plain index; negative counts from the end. Raises IndexError beyond the steps, and TypeError."""

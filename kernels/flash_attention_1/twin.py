@@ -11,7 +11,7 @@ import numpy as np
 
 from ...trace.recorder import Machine, Step, edges
 from .. import captions
-from ..kernel import Floats, Inputs, LaunchSize, key_mask_array
+from ..kernel import Floats, Inputs, LaunchSize, attention_inputs, key_mask_array
 from ..numerics import INF, logsumexp, ratio, rescale, row_max, row_sum, scores, visible, weight, weighted_sum
 from ..problem import Problem, Tiling, tiles
 
@@ -116,8 +116,6 @@ def flash_attention_1(machine: Machine, problem: Problem, tiling: Tiling, inputs
 
 def standing(problem: Problem, key_mask: bool) -> int:
     """Q, K, V and the mask, and the O, m, l that the launcher fills."""
-    from ..kernel import attention_inputs
-
     return attention_inputs(problem, key_mask) + problem.batch * problem.heads * problem.seqlen_q * (problem.head_dim + 2)
 
 

@@ -152,6 +152,27 @@ def test_a_mask_goes_with_named_inputs() -> None:
     np.save("mask.npy", mask)
     assert cli.main(["record", "standard", "--key-mask", "mask.npy", "-o", "run.safetensors"]) == 0
     assert Path("run.safetensors").read_bytes() == fs.record("standard", key_mask=mask).to_bytes()
+    np.save("mask.npy", mask.astype(np.int64))  # 0 and 1 say the same
+    assert cli.main(["record", "standard", "--key-mask", "mask.npy", "-o", "again.safetensors"]) == 0
+    assert Path("again.safetensors").read_bytes() == Path("run.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("mask", "said"),
+    [
+        (np.full(8, 0.5), "give 1 where a key is visible, 0 where not"),
+        (np.arange(8), "give 1 where a key is visible, 0 where not"),
+        (np.full(8, np.nan), "give 1 where a key is visible, 0 where not"),
+        (np.ones((1, 2, 8)), "give (keys) or (batch, keys)"),
+    ],
+)
+def test_a_mask_alone_is_checked_as_one_beside_arrays_is(
+    mask: np.ndarray, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save("mask.npy", mask)
+    assert cli.main(["record", "standard", "--key-mask", "mask.npy", "-o", "run.safetensors"]) != 0
+    assert said in capsys.readouterr().err.replace("\n", " ")
+    assert not Path("run.safetensors").exists()
 
 
 # What goes wrong
