@@ -91,7 +91,8 @@ def facts(meta: Meta) -> list[tuple[str, str]]:
     sizes = [name for name in NUMBERS if name not in ("scale", "seed") and isinstance(asked.get(name), int)]
     if kernel:
         sizes = [name for name in sizes if name in kernel.parameters]
-    found = [((names.get(name) or NUMBERS[name])[0], f"{asked[name]:,}") for name in sizes if asked[name] != 1 or name == "seqlen_q"]
+    told = [name for name in sizes if asked[name] != 1 or name == "seqlen_q"]  # one head, one batch: nobody asks
+    found = [((names.get(name) or NUMBERS[name])[0], f"{asked[name]:,}") for name in told]
     inputs = "your arrays" if asked.get("arrays") else str(asked.get("inputs", ""))
     found += [("inputs", inputs)] if inputs else []
     found += [("seed", str(asked["seed"]))] if inputs == "random" and isinstance(asked.get("seed"), int) else []

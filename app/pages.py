@@ -13,7 +13,7 @@ from ..kernels import registry
 from ..kernels.inputs import PRESETS
 from ..kernels.kernel import Kernel
 from . import assets, parameters
-from .api import Shared, find_kernel, unknown_kernel
+from .api import Services, Shared, find_kernel, unknown_kernel
 from .fields import Field, fields
 from .lessons import LESSONS
 from .middleware import FRAMEABLE
@@ -68,10 +68,7 @@ async def explore(name: str, request: Request, shared: Shared) -> Response:
     kernel = find_kernel(name)
     if kernel is None:
         return error_page(404, "There is no such kernel", unknown_kernel(name), FRAMEABLE if embed else None)
-    parsed = await run_in_threadpool(parameters.parse, kernel, query, shared.settings, shared.arrays.get)
-    if "focus" in parsed.errors:  # whom to follow is the player's matter: it says so, and the rest of the link works
-        followed = {name: value for name, value in query.items() if name != "focus"}
-        parsed = await run_in_threadpool(parameters.parse, kernel, followed, shared.settings, shared.arrays.get)
+    parsed = await run_in_threadpool(asked, kernel, query, shared)
     context = form_context("explore", kernel, query, parsed)
     if embed:
         context["embedded"]["regions"] = []  # figure, caption and controls
@@ -81,6 +78,15 @@ async def explore(name: str, request: Request, shared: Shared) -> Response:
     page = render("embed.html" if embed else "explore.html", 422 if parsed.errors else 200, **context, modules=modules)
     page.headers.update(FRAMEABLE if embed else {})
     return page
+
+
+def asked(kernel: Kernel, query: dict[str, str], shared: Services) -> parameters.Parsed:
+    """What a link asks for. Whom to follow is the player's matter: it says so, and the rest of the link works."""
+    parsed = parameters.parse(kernel, query, shared.settings, shared.arrays.get)
+    if "focus" in parsed.errors:
+        followed = {name: value for name, value in query.items() if name != "focus"}
+        parsed = parameters.parse(kernel, followed, shared.settings, shared.arrays.get)
+    return parsed
 
 
 def form_context(

@@ -17,7 +17,7 @@ from starlette.middleware import Middleware
 from starlette.responses import FileResponse, JSONResponse, Response
 
 from ..kernels.registry import KERNELS
-from . import api, assets, compare, comparepage, lecture, lessonpages, pages
+from . import api, assets, compare, comparepage, lecture, lessonpages, pages, takeaway
 from .arrays import ArrayStore
 from .jobs import Jobs, RecordingStore
 from .middleware import HEADERS, BodyLimit, Compress, Head, HostCheck, SecurityHeaders
@@ -79,6 +79,7 @@ def create_app(settings: Settings | None = None, host: str = "127.0.0.1") -> Fas
     app.include_router(comparepage.router, include_in_schema=False)
     app.include_router(lessonpages.router, include_in_schema=False)
     app.include_router(lecture.router)
+    app.include_router(takeaway.router, include_in_schema=False)
     app.mount("/static", assets.StaticFiles(assets.STATIC), name="static")
     app.add_api_route("/favicon.ico", _favicon, include_in_schema=False)
     app.add_exception_handler(HTTPException, _refused)

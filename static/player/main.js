@@ -6,6 +6,7 @@ import { el } from "./dom.js";
 import { explore, recording } from "./early.js";
 import { createPlayer } from "./player.js";
 import { parse } from "./trace.js";
+import { address } from "./url.js";
 
 const host = document.getElementById("player");
 
@@ -49,6 +50,11 @@ function open(trace) {
     : fetch(`/api/source/${encodeURIComponent(trace.meta.kernel)}`).then((r) => (r.ok ? r.json() : null), () => null);
   const player = createPlayer(host, trace, { idea, regions });
   performance.mark("flashstep:first-figure");
+  if (!regions) {
+    const here = (page) => `/${page}/${encodeURIComponent(trace.meta.kernel)}${address(location, player.state.get()).search}`;
+    player.save.offer("HTML", () => here("export"), "the whole run in one file, to play without a server");
+    player.save.offer("Handout", () => here("handout"), "chosen steps with their captions, to print");
+  }
   document.dispatchEvent(new CustomEvent("playeropen", { detail: player }));
   source?.then((found) => player.fill(found));
 }

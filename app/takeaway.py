@@ -1,0 +1,63 @@
+"""What is taken away from a run: the run as one HTML file, and a handout of chosen steps for the printer."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from . import assets, export
+from .api import Shared, ask, find_kernel, unknown_kernel
+from .jobs import QueueFull
+from .pages import asked, error_page, form_context, render
+
+router = APIRouter()
+PLACE = ("step", "order", "focus", "cell")  # where the file opens
+PATIENCE = 20  # seconds that a download waits for its recording
+
+
+@router.get("/export/{name}")
+async def one_file(name: str, request: Request, shared: Shared) -> Response:
+    """The run that the query asks for, as one HTML file to keep."""
+    kernel = find_kernel(name)
+    if kernel is None:
+        return error_page(404, "There is no such kernel", unknown_kernel(name))
+    if request.headers.get("sec-fetch-site") == "cross-site" and request.headers.get("sec-fetch-dest") != "document":
+        return error_page(403, "That cannot be done here", "Another site's page may not have this made; open Flashstep itself.")
+    query = dict(request.query_params)
+    parsed = await run_in_threadpool(asked, kernel, query, shared)
+    if parsed.request is None or parsed.sizes is None:
+        return error_page(422, "Nothing is recorded yet", " ".join(parsed.errors.values()))
+    try:
+        export.refuse_too_large(parsed.sizes.value_bytes[parsed.request.kept])
+        job, ticket = ask(shared, parsed.request, parsed.sizes)
+        await shared.jobs.wait(job, PATIENCE)
+        trace = None if job.open else shared.jobs.store.get(job.id)
+        if trace is None:
+            shared.jobs.leave(job.id, ticket)
+            return error_page(503, "That takes a while", job.fault or "It is still being recorded: open it in the explorer first.")
+        place = {name: query[name] for name in PLACE if name in query}
+        text = await run_in_threadpool(export.page, trace, place)
+    except export.TooLarge as error:
+        return error_page(413, "That is too large", str(error))
+    except QueueFull:
+        return error_page(503, "That takes a while", "Other recordings are being made; try again in a few seconds.")
+    headers = {"Content-Disposition": f'attachment; filename="{kernel.name}.html"'}
+    return Response(text, headers=headers, media_type="text/html")
+
+
+@router.get("/handout/{name}")
+async def handout(name: str, request: Request, shared: Shared) -> Response:
+    """Chosen steps of a run, each a figure and its caption, laid out for paper. `steps=2,5,9-12`, `per=1` or 2 a page."""
+    kernel = find_kernel(name)
+    if kernel is None:
+        return error_page(404, "There is no such kernel", unknown_kernel(name))
+    query = dict(request.query_params)
+    parsed = await run_in_threadpool(asked, kernel, query, shared)
+    return render(
+        "handout.html",
+        422 if parsed.errors else 200,
+        **form_context("handout", kernel, query, parsed),
+        back=f"/explore/{kernel.name}" + (f"?{request.url.query}" if request.url.query else ""),
+        modules=assets.modules("handout/main.js"),
+    )
