@@ -1,5 +1,7 @@
 // Keeps the address equal to a page's state: a step replaces it, a jump pushes it, a restoration leaves it.
 
+const SOON = 40; // milliseconds: the frame comes first
+
 /**
  * Browsers refuse more than about 100 changes of the address in 30 seconds, so replacements are spaced and what is refused
  * is tried again; the newest is always written in the end, before the page is left, and before somebody copies it or records from it.
@@ -38,10 +40,8 @@ export function keepAddress(state, { keys, addressOf, wrong = false, interval = 
       else return;
     }
     pending = true;
-    if (timer) return;
-    const wait = interval - (performance.now() - written);
-    if (wait <= 0) flush();
-    else timer = setTimeout(flush, wait);
+    // Never in the midst of a step: changing the address costs as much as drawing it.
+    if (!timer) timer = setTimeout(flush, Math.max(SOON, interval - (performance.now() - written)));
   });
   addEventListener("pagehide", flush);
   document.addEventListener("visibilitychange", () => document.visibilityState === "hidden" && flush());

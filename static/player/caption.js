@@ -31,7 +31,7 @@ export function createCaption(host) {
       }
       if (text !== shown) {
         shown = text;
-        sentence.replaceChildren(...parts.map((part) => (part.number ? el("b", { text: part.text }) : part.text)));
+        write(sentence, parts);
       }
       note.hidden = extra === null;
       if (extra === null) return;
@@ -42,4 +42,15 @@ export function createCaption(host) {
       setText(way, extra.way ?? extra.href);
     },
   };
+}
+
+/** The parts as text and bold numbers; nodes that are there already keep their place and change their words. */
+function write(sentence, parts) {
+  const nodes = [...sentence.childNodes];
+  const same = nodes.length === parts.length && parts.every(({ number }, n) => number === (nodes[n].nodeName === "B"));
+  if (!same) sentence.replaceChildren(...parts.map(({ text, number }) => (number ? el("b", { text }) : text)));
+  else parts.forEach(({ text, number }, n) => {
+    if (number) setText(nodes[n], text);
+    else if (nodes[n].data !== text) nodes[n].data = text;
+  });
 }

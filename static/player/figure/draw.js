@@ -38,11 +38,13 @@ function className(names) {
   return full;
 }
 
+/** The text of a node that holds nothing else; its text node stays, which costs the page less than a new one. */
 function setText(node, value) {
   const kept = (node.kept ??= {});
   if (kept.text === value) return;
   kept.text = value;
-  node.textContent = value;
+  if (node.firstChild) node.firstChild.data = value;
+  else node.textContent = value;
 }
 
 /** The patterns that say: guarded, stale, uninitialised, minus infinity, plus infinity, NaN. */
@@ -62,6 +64,21 @@ function patterns(id) {
   add('nan', 8, 0, rect('fig-nan-ground', 0, 0, 8, 8), rect('fig-nan-square', 0, 0, 4, 4), rect('fig-nan-square', 4, 4, 4, 4));
   return defs;
 }
+
+const sameBox = (a, b) => a.x === b.x && a.y === b.y && a.w === b.w && a.h === b.h && a.cls === b.cls;
+
+/** Views of the pool of values: the same place of it holds the same numbers. */
+const sameValues = (a, b) => a === b || (a && b && a.buffer === b.buffer && a.byteOffset === b.byteOffset && a.length === b.length);
+
+/** Would two items of a kind be drawn alike? */
+const SAME = {
+  box: (a, b) => sameBox(a, b) && a.r === b.r,
+  text: (a, b) => a.text === b.text && a.x === b.x && a.y === b.y && a.cls === b.cls && a.size === b.size && a.anchor === b.anchor && a.turn === b.turn && a.tail === b.tail,
+  path: (a, b) => a.d === b.d && a.cls === b.cls,
+  heat: (a, b) => sameBox(a, b) && a.sign === b.sign,
+  cells: (a, b) => sameBox(a, b) && a.ux === b.ux && a.uy === b.uy && a.rows === b.rows && a.cols === b.cols && a.validRows === b.validRows
+    && a.validCols === b.validCols && a.look === b.look && a.scale === b.scale && sameValues(a.values, b.values),
+};
 
 let figures = 0;
 
@@ -86,7 +103,7 @@ export class Renderer {
   themed() {
     this.colours = null;
     this.pictures.clear();
-    for (const entry of this.nodes.values()) if (entry.kind === 'heat') entry.sign = null;
+    for (const entry of this.nodes.values()) if (entry.kind === 'heat') entry.item = entry.sign = null;
   }
 
   /** Draw all items of a scene, and nothing else. */
@@ -139,6 +156,9 @@ export class Renderer {
   }
 
   update(entry, item) {
+    const last = entry.item;
+    entry.item = item;
+    if (last && SAME[item.kind](last, item)) return; // most of the figure, at most steps
     const { node } = entry;
     if (item.kind === 'box') {
       set(node, 'class', className(item.cls));

@@ -26,6 +26,8 @@ export class Motion {
   #renderer;
   #running = [];
   #clones = [];
+  #last = null; // the animation that ends last, and when
+  #end = 0;
 
   /** @param {import('./draw.js').Renderer} renderer */
   constructor(renderer) {
@@ -48,7 +50,7 @@ export class Motion {
     }
     if (!this.#running.length) return;
     const mine = this.#running;
-    Promise.all(mine.map((animation) => animation.finished)).then(
+    this.#last.finished.then(
       () => {
         if (this.#running === mine) this.finish();
       },
@@ -68,13 +70,18 @@ export class Motion {
   finish() {
     const running = this.#running;
     this.#running = [];
+    this.#end = 0;
     for (const animation of running) animation.cancel();
     for (const clone of this.#clones) clone.remove();
     this.#clones = [];
   }
 
   #animate(node, frames, { start = 0, length, easing = 'linear' }) {
-    this.#running.push(node.animate(frames, { delay: start, duration: length, easing, fill: 'both' }));
+    const animation = node.animate(frames, { delay: start, duration: length, easing, fill: 'both' });
+    this.#running.push(animation);
+    if (start + length < this.#end) return;
+    this.#end = start + length;
+    this.#last = animation;
   }
 
   #node(key) {

@@ -51,17 +51,21 @@ export function createLedger(host, { trace }) {
         el("thead", {}, el("tr", {}, el("th", { scope: "col", text: "array" }), el("th", { scope: "col", text: "transfers" }),
           el("th", { scope: "col", text: "elements" }), el("th", { scope: "col", text: "bytes" }))),
         body)));
+  body.addEventListener("pointerover", (event) => { // the exact numbers, said when somebody asks
+    const td = /** @type {Element} */ (event.target).closest("td");
+    if (td) td.title = `${grouped(Number(td.dataset.now))} of ${grouped(Number(td.dataset.total))} ${td.dataset.count}`;
+  });
   return {
     show(order, position) {
       const ledger = soFar(trace, order, position);
       for (const cell of cells) {
         const n = ledger[cell.array][cell.way][cell.count];
+        const before = cell.last ?? 0;
         if (cell.last === n) continue;
         cell.last = n;
         setText(cell.now, short(n));
-        cell.td.title = `${grouped(n)} of ${grouped(cell.total)} ${cell.count}`;
         cell.td.dataset.now = String(n);
-        cell.td.parentElement.classList.toggle("none", n === 0);
+        if (n === 0 || before === 0) cell.td.parentElement.classList.toggle("none", n === 0);
       }
     },
   };

@@ -49,3 +49,17 @@ def test_two_blocks_side_by_side_show_their_numbers(player: Player, size: Viewpo
     expect(player.page.locator(".figure text[data-key='grid/sentence0']")).not_to_contain_text("showing")
     player.open(FA2 + "?seqlen_q=64&order=together&step=4")
     expect(player.page.locator(".figure text[data-key='grid/sentence0']")).to_contain_text("showing 4 of 16 running blocks")
+
+
+def test_one_block_is_spoken_of_as_one(player: Player) -> None:
+    grid = player.page.locator(".figure text[data-key^='grid/sentence']")
+
+    def said() -> str:
+        return " ".join(grid.all_text_contents())
+
+    player.open(FA2 + "?seqlen_q=4&seqlen_k=4&order=together&step=3")
+    assert said() == "its one block is running"
+    player.open(FA2 + "?seqlen_q=532&seqlen_k=4&order=together&step=3")  # 133 blocks, one more than go together
+    assert "1 waits its turn" in said()
+    player.press("End")
+    assert said() == "1 of 133 blocks is running; a GPU promises no order"

@@ -3,7 +3,7 @@
 import { textWidth } from '../layout/measures.js';
 import { splitHue } from '../palette.js';
 import { box, text } from './items.js';
-import { grouped, plural } from './names.js';
+import { grouped } from './names.js';
 
 function fraction(trace, launch, block, step) {
   if (step < 0) return 0;
@@ -86,15 +86,16 @@ export function gridSentence(trace, order, at, started, shown = at.active.length
   if (!started) return 'nothing has run yet';
   const launch = trace.launches[at.launch];
   const many = trace.launches.length > 1 ? `launch ${at.launch + 1} of ${trace.launches.length}, ` : '';
+  if (launch.blocks === 1) return `${many}its one block is running`;
   if (order.name === 'together') {
     const running = at.active.length;
     let waiting = 0;
     if (launch.blocks <= 4096) for (let b = 0; b < launch.blocks; b++) if (at.state(b) === 'waiting') waiting++;
-    const queue = waiting ? `, ${grouped(waiting)} wait their turn` : '';
+    const queue = waiting ? `, ${waiting === 1 ? '1 waits its' : `${grouped(waiting)} wait their`} turn` : '';
     const some = shown < running ? `; showing ${shown} of ${grouped(running)} running blocks` : '';
-    return `${many}${grouped(running)} of ${plural(launch.blocks, 'block')} advance together${queue}${some}; a GPU promises no order`;
+    const does = running === 1 ? 'is running' : 'advance together';
+    return `${many}${grouped(running)} of ${grouped(launch.blocks)} blocks ${does}${queue}${some}; a GPU promises no order`;
   }
   const block = at.active[0].block;
-  if (launch.blocks === 1) return `${many}its one block is running`;
   return `${many}block ${block} of ${grouped(launch.blocks)}: shown one after another, though a GPU runs blocks side by side`;
 }
