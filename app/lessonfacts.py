@@ -6,6 +6,7 @@ closed forms, and other small runs that a text sets beside this one.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from ..kernels.record import Run, estimate, record
 from ..kernels.registry import get
 from ..trace import words
 from ..trace.ledger import total
-from . import closedforms
+from . import closedforms, decode, splits
 from .papers import PAPERS
 from .parameters import as_text
 
@@ -87,6 +88,7 @@ class Facts:
         )  # fmt: skip
         free = {
             "fmt": fmt, "tex": tex, "texlist": texlist, "count": count, "plural": plural, "percent": percent, "cite": cite,
+            "chart": chart, "decode": decode, "measured": decode.measured, "split_choices": splits.choices,
             "exp": math.exp, "log": math.log, "ceil": math.ceil, "max": max, "min": min, "abs": abs, "sum": sum, "inf": math.inf,
             "float32_max": float(np.finfo(np.float32).max),
         }  # fmt: skip
@@ -361,6 +363,12 @@ def plural(x: int, one: str, many: str | None = None) -> str:
 def percent(x: float, digits: int = 0) -> str:
     """A share: "12 %"."""
     return f"{100 * x:.{digits}f} %"
+
+
+def chart(title: str, x: str, y: str, series: dict[str, dict[int, float]]) -> str:
+    """Curves over a logarithmic scale, with their numbers as a table below: series is label -> {x: y}."""
+    data = {"title": title, "x": x, "y": y, "series": {label: {str(a): b for a, b in curve.items()} for label, curve in series.items()}}
+    return f"```chart\n{json.dumps(data)}\n```"
 
 
 def cite(name: str) -> str:

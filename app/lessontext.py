@@ -8,6 +8,7 @@ The vocabulary (templates/lessons/*.md, after Jinja):
     ::: question id answer=0.5 step=5            predict, then reveal; holds ::: answer
     ::: cuda update m, l                         the step's lines of kernel.cu; its text is the caption
     ::: derivation                               a table of three columns, (left | = right | why), a line a row
+    ```chart                                     curves as JSON, with their numbers as a table (`chart()` writes it)
     ::: aside Title                              a remark beside the thread
     ::: notes                                    for the lecturer alone
 
@@ -16,6 +17,7 @@ Nothing here knows a run: what a step's name stands for comes with `Place`.
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -116,6 +118,7 @@ def parser() -> MarkdownIt:
     md.add_render_rule("link_open", _link_open)
     md.add_render_rule("link_close", _link_close)
     md.add_render_rule("heading_open", _heading_open)
+    md.add_render_rule("fence", _fence)
     for cell in ("th_open", "td_open"):
         md.add_render_rule(cell, _cell_open)
     md.add_render_rule("table_open", lambda *_: '<div class="table" tabindex="0" role="group"><table>\n')
@@ -213,6 +216,31 @@ def _link_close(self: RendererHTML, tokens: Sequence[Token], n: int, options: An
 def _heading_open(self: RendererHTML, tokens: Sequence[Token], n: int, options: Any, env: dict[str, Any]) -> str:
     env["section"] = tokens[n].attrs.get("id", "")
     return str(self.renderToken(tokens, n, options, env))
+
+
+def _fence(self: RendererHTML, tokens: Sequence[Token], n: int, options: Any, env: dict[str, Any]) -> str:
+    if tokens[n].info.strip() != "chart":
+        return str(self.fence(tokens, n, options, env))
+    data = json.loads(tokens[n].content)
+    series: dict[str, dict[str, float]] = data["series"]
+    places = sorted({int(x) for curve in series.values() for x in curve})
+    head = "".join(f'<th scope="col">{escape(label)}</th>' for label in series)
+    rows = "".join(
+        f'<tr><th scope="row">{x:,}</th>'
+        + "".join(f'<td class="right">{_told(curve.get(str(x)))}</td>' for curve in series.values())
+        + "</tr>"
+        for x in places
+    )
+    return (
+        f'<figure class="chart" data-chart="{escape(tokens[n].content.strip())}"><figcaption>{escape(data["title"])}</figcaption>\n'
+        f'<div class="plot" aria-hidden="true"></div>\n<details><summary>The numbers: {escape(data["y"])}</summary>\n'
+        f'<div class="table" tabindex="0" role="group"><table><thead><tr><th scope="col">{escape(data["x"])}</th>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div></details></figure>\n"
+    )
+
+
+def _told(y: float | None) -> str:
+    return "–" if y is None else f"{y:,.0f}" if y >= 100 else f"{y:.1f}"
 
 
 def _cell_open(self: RendererHTML, tokens: Sequence[Token], n: int, options: Any, env: dict[str, Any]) -> str:

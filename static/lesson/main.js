@@ -5,6 +5,7 @@ import { createPlayer } from "../player/player.js";
 import { parse } from "../player/trace.js";
 import { progressView } from "../progress.js";
 import { record, RecordingError } from "../record.js";
+import { charts } from "./chart.js";
 import { keepReadingKeys } from "./keys.js";
 import { followLinks } from "./links.js";
 import { liveFormulas } from "./live.js";
@@ -17,6 +18,7 @@ const host = document.getElementById("player");
 
 typeset(document.getElementById("lesson"));
 questions(document.querySelectorAll(".question"));
+charts(document.querySelectorAll(".chart"));
 start();
 
 /** Ask for the recording, with progress and a way out, and open the player on it. */

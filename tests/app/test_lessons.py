@@ -1,0 +1,168 @@
+"""The lessons' texts: every number is computed, every link lands where it says, every answer is right for any sizes."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+from digits import typed
+from fastapi.testclient import TestClient
+
+import flashstep as fs
+from flashstep.app import closedforms
+from flashstep.app.lessonfacts import Facts
+from flashstep.app.lessons import FOLDER, LESSONS, MAX_STEPS, Reading, read
+from flashstep.kernels.record import Run
+from flashstep.kernels.registry import KERNELS, get
+
+ALL = pytest.mark.parametrize("name", list(LESSONS))
+Sizes = dict[str, Any]
+
+
+def sizes_of(name: str) -> list[Sizes]:
+    """Sizes that have bitten before: none, one, one tile, ragged, masked, several heads, nothing visible."""
+    kernel = KERNELS[name]
+    rows: Sizes = {} if kernel.one_query else {"seqlen_q": 7}
+    found: list[Sizes] = [
+        {},
+        {"seqlen_k": 0},
+        {**({} if kernel.one_query else {"seqlen_q": 1}), "seqlen_k": 1},
+        {"block_rows": 8, "block_cols": 8},
+        {**rows, "seqlen_k": 10, "block_cols": 3},
+        {"heads": 2, "batch": 2},
+        *({"inputs": preset} for preset in kernel.presets if preset != "random"),
+    ]
+    if not kernel.matrix:
+        found += [{"causal": True}, {"heads": 4, "kv_heads": 2}, {"scale": 0.0}]
+        if not kernel.one_query:
+            found += [{"causal": True, "seqlen_q": 9, "seqlen_k": 5}]
+    if "splits" in kernel.parameters:
+        found += [{"splits": 1}, {"splits": 8, "seqlen_k": 5}]
+    return [{key: value for key, value in sizes.items() if key in kernel.parameters} for sizes in found]
+
+
+CASES = [pytest.param(name, sizes, id=f"{name} {sizes}") for name in LESSONS for sizes in sizes_of(name)]
+
+
+def recorded(name: str, sizes: Sizes) -> Run:
+    defaults = get(name).defaults(sizes.get("inputs", "random"))
+    return fs.record(name, values="all", **{**defaults, **sizes})
+
+
+def reading(name: str, sizes: Sizes) -> tuple[Run, Reading]:
+    run = recorded(name, sizes)
+    return run, read(LESSONS[name], run, "&".join(f"{key}={value}" for key, value in sizes.items()))
+
+
+# ---- the text
+
+
+@ALL
+def test_no_number_is_typed(name: str) -> None:
+    _, _, text = (FOLDER / f"{name}.md").read_text("utf-8").split("---\n", 2)
+    assert typed(text) == []
+
+
+def test_a_typed_number_is_found() -> None:
+    assert typed("It takes 12 steps.") == ["It takes 12 steps."]
+    assert typed("$x = 1.25$") == ["1.25"]
+    assert typed("| 3 | {{ x }} |") != []
+    assert typed("{{ count(12) }} of row 0, $2NM$ in float32, `x[12]`") == []
+
+
+@ALL
+def test_a_lesson_holds_what_a_lesson_needs(name: str) -> None:
+    _, text = reading(name, {})
+    assert len(text.questions) >= 3
+    assert len({question.id for question in text.questions}) == len(text.questions)
+    chapters = " ".join(title for _, title in text.contents).lower()
+    for word in ("problem", "tile", "step by step", "hbm", "edges", "next", "papers"):
+        assert word in chapters, f"no chapter speaks of {word!r}: {chapters}"
+    assert text.html.count('class="cuda"') >= len({step for step in steps_with_source(name)}) // 2
+    assert text.notes
+
+
+def steps_with_source(name: str) -> list[str]:
+    return [step.name for step in recorded(name, {}).trace.meta.steps if "cuda" in step.lines]
+
+
+@ALL
+def test_every_kind_of_step_has_its_section(name: str) -> None:
+    run, text = reading(name, {})
+    marked = {int(kind) for kinds in re.findall(r'data-kinds="([^"]*)"', text.html) for kind in kinds.split()}
+    missing = [info.name for kind, info in enumerate(run.trace.meta.steps) if kind not in marked and info.launch >= 0]
+    assert not missing
+
+
+# ---- any sizes
+
+
+@pytest.mark.parametrize(("name", "sizes"), CASES)
+def test_a_lesson_reads_well_at_any_sizes(name: str, sizes: Sizes) -> None:
+    run, text = reading(name, sizes)
+    plain = unescape(re.sub(r"<[^>]+>", " ", text.html))
+    assert "None" not in plain
+    assert "{{" not in plain
+    assert "{%" not in plain
+    assert not re.search(r"\b1 (rows|columns|keys|queries|tiles|blocks|splits|steps|numbers)\b", plain)
+    last = len(run.trace.steps) - 1
+    for phrase, step in text.links:
+        assert phrase
+        assert 0 <= step <= last
+    # What a link says of its step, looked up in the trace by its own words.
+    for claim in text.claims:
+        view = run.trace.steps[claim.step]
+        assert view.name == claim.name.rpartition("/")[2]
+        info = run.trace.meta.steps[int(run.trace.steps_kind[claim.step])]
+        launch = run.trace.meta.launches[info.launch] if info.launch >= 0 else None
+        if "/" in claim.name:
+            assert launch is not None
+            assert launch.name == claim.name.partition("/")[0]
+        for where, wanted in claim.where.items():
+            turns = dict(zip(info.loops, view.loops, strict=True))
+            assert launch is not None
+            stands = view.block if where == "block" else turns.get(where, launch.coordinates(view.block).get(where))
+            assert stands == wanted, (claim, view)
+    for question in text.questions:
+        assert question.step is None or 0 <= question.step <= last
+        assert question.prompt
+        assert question.answer
+
+
+@pytest.mark.parametrize("name", list(KERNELS))
+def test_closed_form_and_ledger_agree(name: str) -> None:
+    for sizes in sizes_of(name):
+        run = recorded(name, sizes)
+        facts = Facts(run, get(name))
+        found = run.trace.ledger()
+        counted = {(array, way): found[array][way]["elements"] for array in found for way in ("loads", "stores")}
+        formed = {(term.array, term.way): term.elements for term in closedforms.terms(name, run.problem, run.tiling, facts.masked)}
+        assert formed == {key: counted[key] for key in formed}, sizes
+        assert {key for key, elements in counted.items() if elements} <= formed.keys(), sizes
+
+
+# ---- the pages
+
+
+@ALL
+def test_the_pages_answer(client: TestClient, name: str) -> None:
+    page = client.get(f"/lessons/{name}?seqlen_k=6&step=3")
+    assert page.status_code == 200
+    assert 'data-step="' in page.text
+    assert "seqlen_k=6&amp;step=" in page.text
+    assert client.get(f"/lessons/{name}").text.count('href="/lessons/') >= len(LESSONS)
+
+
+@ALL
+def test_the_walk_says_what_show_says(client: TestClient, name: str) -> None:
+    page = client.get(f"/lessons/{name}/walk?seqlen_k=6")
+    assert page.status_code == 200
+    plain = unescape(re.sub(r"<[^>]+>", "", page.text))
+    run = recorded(name, {"seqlen_k": 6})
+    at = 0
+    for line in run.trace.walk():
+        found = plain.find(line.strip(), at)
+        assert found >= 0, line
+        at = found
