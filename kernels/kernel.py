@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..trace.layout import KEY_MASK
 from ..trace.recorder import Array, Machine
 from .presets import PRESETS, SIZES
 from .problem import ParameterError, Problem, Tiling
@@ -113,4 +114,4 @@ def key_mask_array(machine: Machine, mask: Mask | None, keys: Sequence[int]) -> 
     if mask is None:
         return None
     data = mask[:, None].astype(np.float32)
-    return machine.array("key_mask", data, role="input", row_edges=keys, dtype="bool")
+    return machine.array(KEY_MASK, data, role="input", row_edges=keys, dtype="bool")

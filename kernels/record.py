@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..trace import VERSION, file
 from ..trace.events import EVENT_COLUMNS, STEP_COLUMNS
-from ..trace.layout import Meta, TraceError
+from ..trace.layout import KEY_MASK, Meta, TraceError
 from ..trace.recorder import Machine
 from ..trace.tape import Progress
 from ..trace.trace import Events, Trace, columns
@@ -269,7 +269,7 @@ def trace_of(kernel: Kernel, machine: Machine, problem: Problem, tiling: Tiling,
         problem={
             **asdict(problem),
             "scale": problem.effective_scale,
-            "key_mask": any(array.info.name == "key_mask" for array in machine.arrays),
+            "key_mask": any(array.info.name == KEY_MASK for array in machine.arrays),
             "arrays": digest,
         },
         tiling=asdict(tiling),

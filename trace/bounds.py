@@ -31,13 +31,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .events import Kind
-from .formula import FUNCTIONS
-from .layout import ArrayInfo
+from .formula import FUNCTIONS, row_slot
+from .layout import KEY_MASK, ArrayInfo
 from .trace import Trace
 
 U = 2.0**-24
 TINY = 2.0**-126
 Doubles = NDArray[np.float64]
+Tile = tuple[int, int, int]  # plane, first row, first column
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,12 @@ class Exact:
         trace = self.trace
         nodes = trace.meta.nodes
         slots: dict[str, Bounded] = {}
+        tiles: dict[str, Tile] = {}  # which tile of an array each slot stands for
         place: tuple[int, int] | None = None
-        tile: tuple[int, int, int] | None = None
         for t in range(1, len(trace.steps_kind)):
             info = trace.step_info(t)
             if (info.launch, int(trace.steps_block[t])) != place:
-                slots, place, tile = {}, (info.launch, int(trace.steps_block[t])), None
+                slots, tiles, place = {}, {}, (info.launch, int(trace.steps_block[t]))
             before, written = dict(slots), {}
             for event in range(*trace.event_range(t)):
                 kind = int(trace.events.kind[event])
@@ -84,11 +85,12 @@ class Exact:
                     continue
                 name = nodes[dst].name
                 rows, cols = int(trace.events.rows[event]), int(trace.events.cols[event])
-                tile = self._tile(event, src) or tile
+                if src < len(trace.meta.arrays) and trace.events.tiles[event]:
+                    tiles[name] = self._tile(event, src)
                 if kind == Kind.LOAD:
                     slots[name] = self._load(src, event)
                 else:
-                    evaluate = _Evaluation(self, before, slots, rows, cols, tile)
+                    evaluate = _Evaluation(self, before, slots, tiles, name, rows, cols)
                     try:
                         with np.errstate(all="ignore"):
                             slots[name] = _shaped(evaluate(info.formulas[name]), rows, cols)
@@ -97,13 +99,10 @@ class Exact:
                 written[name] = slots[name]
             yield t, written
 
-    def _tile(self, event: int, src: int) -> tuple[int, int, int] | None:
-        """(plane, first query, first key) if the event touches a tile of the scores or their softmax."""
-        arrays = self.trace.meta.arrays
-        if src < len(arrays) and arrays[src].name in ("S", "P"):
-            plane, rows, cols = arrays[src].tile(int(self.trace.events.tile[event]))
-            return plane, rows.start, cols.start
-        return None
+    def _tile(self, event: int, src: int) -> Tile:
+        """The (first) tile of array `src` that an event touches."""
+        plane, rows, cols = self.trace.meta.arrays[src].tile(int(self.trace.events.tile[event]))
+        return plane, rows.start, cols.start
 
     def _parts(self, info: ArrayInfo, event: int) -> list[tuple[int, slice, slice]]:
         first, count = int(self.trace.events.tile[event]), int(self.trace.events.tiles[event])
@@ -122,8 +121,8 @@ class Exact:
         self.arrays[info.name].value[part] = slot.value
         self.arrays[info.name].error[part] = slot.error
 
-    def visible(self, tile: tuple[int, int, int], rows: int, keys: int) -> NDArray[np.bool_]:
-        """Which keys of a tile of S its queries may see, (rows, keys)."""
+    def visible(self, tile: Tile, rows: int, keys: int) -> NDArray[np.bool_]:
+        """Which keys of a tile of queries by keys its queries may see, (rows, keys)."""
         plane, query, key = tile
         problem = self.trace.meta.problem
         seen = np.ones((rows, keys), bool)
@@ -131,7 +130,7 @@ class Exact:
             last = np.arange(query, query + rows) + problem["seqlen_k"] - problem["seqlen_q"]
             seen &= np.arange(key, key + keys) <= last[:, None]
         if problem["key_mask"]:
-            seen &= self.arrays["key_mask"].value[plane // problem["heads"], key : key + keys, 0] != 0
+            seen &= self.arrays[KEY_MASK].value[plane // problem["heads"], key : key + keys, 0] != 0
         return seen
 
 
@@ -142,10 +141,10 @@ def _shaped(result: Bounded, rows: int, cols: int) -> Bounded:
 class _Evaluation:
     """One formula over all (r, c) of a slot at once. A number is (rows|1, cols|1); a row of numbers has a third axis."""
 
-    def __init__(self, exact: Exact, before: dict[str, Bounded], now: dict[str, Bounded], rows: int, cols: int,
-                 tile: tuple[int, int, int] | None) -> None:  # fmt: skip
-        self.exact, self.before, self.now = exact, before, now
-        self.rows, self.cols, self.tile = rows, cols, tile
+    def __init__(self, exact: Exact, before: dict[str, Bounded], now: dict[str, Bounded], tiles: dict[str, Tile],
+                 target: str, rows: int, cols: int) -> None:  # fmt: skip
+        self.exact, self.before, self.now, self.tiles = exact, before, now, tiles
+        self.target, self.rows, self.cols = target, rows, cols
 
     def __call__(self, node: list[Any]) -> Bounded:
         match node:
@@ -170,10 +169,11 @@ class _Evaluation:
         slot = slots[name]
         return Bounded(_index(slot.value, row, col), _index(slot.error, row, col))
 
-    def _place(self) -> tuple[int, int, int]:
-        if self.tile is None:
-            raise ValueError("A formula asks which keys are visible, where no slot stands for a tile of S.")
-        return self.tile
+    def _visible(self, slot: str | None, rows: int, keys: int) -> NDArray[np.bool_]:
+        """Which keys the queries of the tile that `slot` stands for may see, (rows, keys)."""
+        if slot not in self.tiles:
+            raise ValueError(f"A formula of {self.target} asks which keys are visible, where no slot stands for a tile of them.")
+        return self.exact.visible(self.tiles[slot], rows, keys)
 
     def _max(self, *parts: Any) -> Bounded:
         values, errors = [np.full((1, 1, 1), -np.inf)], [np.zeros((1, 1, 1))]
@@ -198,12 +198,12 @@ class _Evaluation:
 
     def _mix(self, p: Any, v: Any) -> Bounded:
         weights, values = _row(self(p)), _row(self(v))
-        seen = self.exact.visible(self._place(), self.rows, weights.value.shape[2])
+        seen = self._visible(row_slot(p), self.rows, weights.value.shape[2])
         return _dot(weights, values, seen[:, None, :])
 
     def _masked(self, part: Any) -> Bounded:
         x = self(part)
-        seen = self.exact.visible(self._place(), self.rows, self.cols)
+        seen = self._visible(self.target, self.rows, self.cols)
         return Bounded(np.where(seen, x.value, -np.inf), np.where(seen, x.error, 0.0))
 
     def _rescale(self, old: Any, new: Any) -> Bounded:

@@ -73,6 +73,14 @@ def references(formula: list[Any]) -> set[str]:
     return found
 
 
+def row_slot(formula: list[Any]) -> str | None:
+    """The slot whose row of numbers a formula runs along: `Sij` in `weight(Sij[r, :], mi[r])`."""
+    match formula:
+        case ["ref", str(name), _, ":", _]:
+            return name
+    return next((found for part in formula[1:] if isinstance(part, list) and (found := row_slot(part))), None)
+
+
 def sound(formula: object, depth: int = 32) -> bool:
     """Whether nested lists from an untrusted file are a formula that this version knows."""
     if not isinstance(formula, list) or not formula or depth == 0:

@@ -23,6 +23,8 @@ MAX_BLOCKS = 2**31 - 1
 MAX_ARRAY = 2**31 - 1  # elements
 SIZES = ("batch", "heads", "kv_heads", "seqlen_q", "seqlen_k", "head_dim")
 
+KEY_MASK = "key_mask"  # the array that says which keys are visible, where the problem says there is one
+
 DTYPE_BYTES = {"float32": 4, "bool": 1}
 
 
@@ -202,7 +204,7 @@ class Meta:
         if not isinstance(problem.data.get("scale"), int | float):
             raise TraceError("The trace is damaged: the problem should have a scale.")
         masked = problem.take("key_mask", bool)
-        if masked != any(array.name == "key_mask" for array in arrays):
+        if masked != any(array.name == KEY_MASK for array in arrays):
             raise TraceError("The trace is damaged: the problem and the arrays disagree on a key mask.")
         problem.take("causal", bool)
         steps = tuple(_step(part, len(launches)) for part in read.parts("steps"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 
 import flashstep as fs
 from flashstep import Trace
+from flashstep.trace.bounds import Exact
 from flashstep.trace.events import Kind
-from flashstep.trace.formula import parse, references
+from flashstep.trace.formula import parse, references, row_slot
 
 SIZES: list[dict[str, Any]] = [
     {},
@@ -128,3 +130,25 @@ class Evaluate:
                     return False
                 return not problem["key_mask"] or bool(self.after["key_mask"][plane // problem["heads"]].reshape(-1)[key])
         raise AssertionError("a masked score stands for no tile of S")
+
+
+def test_the_slot_that_a_formula_runs_along() -> None:
+    assert row_slot(parse("Sij[r, :]")) == "Sij"
+    assert row_slot(parse("weight(Sij[r, :], mi[r])")) == "Sij"
+    assert row_slot(parse("mi[r]")) is None
+
+
+@pytest.mark.parametrize("kernel", ["standard", "flash-attention-1"])
+@pytest.mark.parametrize("asked", [{"causal": True, "seqlen_q": 5}, {"inputs": "first-tile-masked", "heads": 2}])
+def test_no_array_is_known_by_its_name(kernel: str, asked: dict[str, Any]) -> None:
+    """What a formula may see follows from the tile that its slot stands for, whatever the kernel calls its arrays."""
+    trace = fs.record(kernel, **asked).trace
+    arrays = tuple(a if a.name == "key_mask" else replace(a, name=f"{a.name} by another name") for a in trace.meta.arrays)
+    steps = {name: getattr(trace, f"steps_{name}") for name in ("kind", "block", "loop", "events", "caption", "args")}
+    other = Trace(replace(trace.meta, arrays=arrays), trace.events, steps, trace.args, trace.values, trace.outputs)
+    known, renamed = Exact(trace), Exact(other)
+    for (t, slots), (_, others) in zip(known.walk(), renamed.walk(), strict=True):
+        assert slots.keys() == others.keys()
+        for name, slot in slots.items():
+            assert np.array_equal(slot.value, others[name].value, equal_nan=True), (t, name)
+            assert np.array_equal(slot.error, others[name].error, equal_nan=True), (t, name)
