@@ -27,6 +27,7 @@ from . import parameters
 from .arrayfiles import Array, Arrays, ArraysError, read_file, read_text, settle
 from .arrays import GONE, ArrayStore
 from .jobs import Job, Jobs, Progress, QueueFull
+from .local import ONLY_HERE
 from .settings import Settings
 from .source import sources
 
@@ -204,7 +205,7 @@ def _parse_int(digits: str) -> int | str:
     return int(digits) if len(digits) <= MAX_DIGITS else digits
 
 
-@router.post("/arrays")
+@router.post("/arrays", dependencies=ONLY_HERE)
 async def keep_arrays(request: Request, shared: Shared) -> Response:
     """Keep a person's arrays: multipart files (.npy, .npz, .safetensors, .csv) and a `text` field, or a plain text."""
     limit = shared.settings.upload_bytes

@@ -48,6 +48,7 @@ from .api import (
     unknown_kernel,
 )
 from .jobs import FAILED, Job, Jobs, Progress, QueueFull, RecordingStore
+from .local import REFUSAL, is_here
 from .settings import Settings
 
 router = APIRouter(prefix="/api")
@@ -78,12 +79,18 @@ def fault(problem: Exception) -> tuple[str, str] | None:
 
 
 @router.get("/engines")
-def engines() -> Response:
+def engines(request: Request) -> Response:
     """The engines, and for each that cannot run here the sentence that says why."""
     return JSONResponse([
         {"name": name, "idea": verdicts.ENGINES[name], "available": why is None, "missing": why}
-        for name, why in every_engine().items()
+        for name, why in engines_for(request).items()
     ])  # fmt: skip
+
+
+def engines_for(request: Request) -> dict[str, str | None]:
+    """Why each engine cannot run for whoever asks, or None: people at other machines get what was captured, and start nothing."""
+    here = is_here(request)
+    return {name: why if here or name == "recorded" else REFUSAL for name, why in every_engine().items()}
 
 
 @router.post("/comparisons")
@@ -107,7 +114,7 @@ async def begin(request: Request, shared: Shared) -> Response:
         errors |= await run_in_threadpool(too_large, kernel, parsed.request, parsed.sizes, shared.settings)
     if errors or parsed.request is None or parsed.sizes is None:
         return refused(errors, sent)
-    missing = (await run_in_threadpool(every_engine))[engine]
+    missing = (await run_in_threadpool(engines_for, request))[engine]
     if missing is not None:
         return refused({"engine": missing}, sent)
     asked, fused = parsed.request, fused or engine != "gpu"

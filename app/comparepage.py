@@ -10,13 +10,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from .. import engines as every_engine
 from ..kernels.engines import capture
 from ..kernels.engines.compare import unready
 from ..kernels.kernel import Kernel
 from ..trace import bounds
 from . import assets, parameters, verdicts
 from .api import Shared, find_kernel, unknown_kernel
+from .compare import engines_for
 from .measured import facts
 from .pages import KEPT, error_page, form_context, render
 
@@ -33,7 +33,7 @@ async def compare(name: str, request: Request, shared: Shared) -> Response:
         return error_page(404, "There is nothing to compare yet", why)
     query = dict(request.query_params)
     parsed = await run_in_threadpool(parameters.parse, kernel, query, shared.settings, shared.arrays.get)
-    engines = await run_in_threadpool(every_engine)
+    engines = await run_in_threadpool(engines_for, request)
     problem = captured_name(kernel, parsed.request)
     chosen = choose(query.get("engine"), engines, problem)
     context = form_context("compare", kernel, query, parsed, (*KEPT, "engine", "fmad"))

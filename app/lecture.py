@@ -11,9 +11,10 @@ from starlette.responses import JSONResponse, Response
 
 from ..kernels import registry
 from ..kernels.kernel import Kernel
-from . import assets, parameters
+from . import assets, lessonpages, parameters
 from .api import Services, Shared, error_answer, find_kernel, unknown_kernel
 from .fields import Field, fields
+from .lessons import LESSONS, Lesson, Reading
 from .pages import error_page, render
 
 router = APIRouter()
@@ -43,13 +44,13 @@ async def page(template: str, entry: str, name: str, request: Request, shared: S
     form = fields(kernel, parsed)
     labels = {field.name: field.label for field in form} | {"arrays": "your arrays"}
     search = urlencode(query)
+    lesson = LESSONS.get(name)
     return render(
         template,
         422 if parsed.errors else 200,
         current=kernel.name,
         kernel=kernel,
-        number=None,
-        lead=kernel.idea,
+        lesson=lesson,
         sizes=sizes(form),
         errors=[(labels.get(field, field), sentence) for field, sentence in parsed.errors.items()],
         explore=f"/explore/{kernel.name}" + (f"?{search}" if search else ""),
@@ -66,11 +67,23 @@ async def page(template: str, entry: str, name: str, request: Request, shared: S
 
 @router.get("/api/lecture/{name}")
 async def reading(name: str, request: Request, shared: Shared) -> Response:
-    """The questions and notes of a kernel's lesson, on the recording that the query asks for."""
+    """The questions and notes of a kernel's lesson, on the recording that the query asks for; none where it has no lesson."""
     kernel = find_kernel(name)
     if kernel is None:
         return error_answer(404, unknown_kernel(name))
-    return JSONResponse({"questions": [], "notes": {}})
+    found = await run_in_threadpool(read, LESSONS.get(name), dict(request.query_params), shared)
+    if found is None:
+        return JSONResponse({"questions": [], "notes": {}})
+    questions = [{"id": one.id, "prompt": one.prompt, "answer": one.answer, "step": one.step} for one in found.questions]
+    return JSONResponse({"questions": questions, "notes": found.notes})
+
+
+def read(lesson: Lesson | None, query: dict[str, str], shared: Services) -> Reading | None:
+    """The lesson on these sizes; None where there is none, or where a lesson does not tell so long a run."""
+    if lesson is None:
+        return None
+    request = lessonpages.asked(registry.get(lesson.kernel), query, shared).request
+    return lessonpages.reading(lesson, request, lessonpages.query_of(query)) if request else None
 
 
 def recording_query(query: dict[str, str]) -> str:

@@ -17,7 +17,7 @@ from starlette.middleware import Middleware
 from starlette.responses import FileResponse, JSONResponse, Response
 
 from ..kernels.registry import KERNELS
-from . import api, assets, compare, comparepage, lecture, lessonpages, pages, takeaway
+from . import api, assets, compare, comparepage, follow, lecture, lessonpages, pages, takeaway
 from .arrays import ArrayStore
 from .jobs import Jobs, RecordingStore
 from .middleware import HEADERS, BodyLimit, Compress, Head, HostCheck, SecurityHeaders
@@ -72,6 +72,8 @@ def create_app(settings: Settings | None = None, host: str = "127.0.0.1") -> Fas
             Middleware(Compress, minimum_size=1024, compresslevel=5),
         ],
     )
+    app.state.host = host
+    app.state.sessions = follow.Sessions(settings)
     app.state.services = api.Services(settings, ArrayStore(settings), jobs, comparisons)
     app.include_router(api.router)
     app.include_router(compare.router)
@@ -79,6 +81,8 @@ def create_app(settings: Settings | None = None, host: str = "127.0.0.1") -> Fas
     app.include_router(comparepage.router, include_in_schema=False)
     app.include_router(lessonpages.router, include_in_schema=False)
     app.include_router(lecture.router)
+    app.include_router(follow.router)
+    app.include_router(follow.page, include_in_schema=False)
     app.include_router(takeaway.router, include_in_schema=False)
     app.mount("/static", assets.StaticFiles(assets.STATIC), name="static")
     app.add_api_route("/favicon.ico", _favicon, include_in_schema=False)

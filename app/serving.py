@@ -78,6 +78,7 @@ def serve(listener: socket.socket, host: str, *, open_browser: bool) -> None:
     """Serve the app on `listener`, made for `host`, until it is stopped. Prints the address once it answers."""
     import uvicorn
 
+    from .addresses import reachable
     from .server import create_app
 
     class Server(uvicorn.Server):
@@ -85,12 +86,20 @@ def serve(listener: socket.socket, host: str, *, open_browser: bool) -> None:
             await super().startup(sockets=sockets)
             if self.started:
                 _announce(address_of(listener), open_browser)
+                for address in reachable(host, listener.getsockname()[1], app.state.services.settings.allowed_hosts):
+                    print(f"Others reach it at {address}", flush=True)
 
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            app.state.sessions.close_all()  # those who follow a lecture would hold their connections
+            await super().shutdown(sockets=sockets)
+
+    app = create_app(host=host)
     config = uvicorn.Config(
-        create_app(host=host),
+        app,
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # who asks is who holds the connection, whatever a header says
         timeout_graceful_shutdown=PATIENCE_SECONDS,
     )
     Server(config).run(sockets=[listener])

@@ -63,6 +63,11 @@ class Settings(BaseSettings):
     arrays_count: int = Field(default=64, ge=1)
     arrays_days: float = Field(default=30.0, gt=0)
 
+    # Lectures that are followed, and everyone who follows them.
+    follow_sessions: int = Field(default=8, ge=1)
+    follow_hours: float = Field(default=12.0, gt=0)  # without a move
+    followers: int = Field(default=2_000, ge=1)
+
     @field_validator("allowed_hosts", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:

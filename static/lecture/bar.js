@@ -34,12 +34,13 @@ export function createBar(host, { title, explore }, actions) {
   const keys = el("button", { class: "control keys", type: "button", text: "?", title: "Keys (?)", "aria-label": "Keys", on: { click: () => actions.help() } });
   const done = el("span", { class: "done" });
   const line = el("span", { class: "line", role: "progressbar", "aria-label": "Stops", "aria-valuemin": "0" }, done);
+  const count = el("output", { class: "count", hidden: true });
   const place = el("output", { class: "place", "aria-live": "off" });
   host.append(
     el("span", { class: "name", text: title }),
     el("span", { class: "tools" }, el("span", { class: "pair", role: "group", "aria-label": "Stops" }, previous, next), button("students", "Let students follow", "L"), button("presenter", "Presenter window", "N"),
       button("blank", "Blank screen", "B"), button("fullscreen", "Full screen", "F"), keys, leave),
-    line, place);
+    line, count, place);
 
   let timer = 0;
   const rest = () => document.body.classList.add("at-rest");
@@ -53,6 +54,7 @@ export function createBar(host, { title, explore }, actions) {
   wake();
 
   return {
+    count,
     /** @param {{at: number, of: number}} progress @param {string} says "step 5 of 18" @param {boolean} first @param {boolean} last */
     show({ at, of }, says, first, last) {
       done.style.setProperty("width", `${of ? (100 * at) / of : 0}%`);

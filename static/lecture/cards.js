@@ -2,7 +2,7 @@
 
 import { el, setText } from "../player/dom.js";
 import { sum, totals } from "../player/ledger.js";
-import { typeset } from "./math.js";
+import { typeset } from "../lesson/math.js";
 
 /**
  * The question, under the figure in the caption's place; its answer comes when asked for.

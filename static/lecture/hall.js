@@ -62,7 +62,7 @@ open(part("player"), (trace, reading) => {
   const question = createQuestion(part("question"));
   createEnd(part("end"), trace, lecture);
   const bar = createBar(part("bar"), { title: lecture.title, explore: () => addressOf({ path: `/explore/${lecture.kernel}` }).href }, actions);
-  const students = createStudents({ title: part("title-students"), lecture });
+  const students = createStudents({ title: part("title-students"), count: bar.count, lecture });
 
   // What a person chooses in the figure and in a formula moves the lecture.
   let showing = false;

@@ -2,13 +2,14 @@
 // holds no place of its own: the hall tells it, and every key and button here asks the hall.
 
 import { el, setText } from "../player/dom.js";
+import { current } from "../player/moves.js";
 import { serial, together } from "../player/order.js";
 import { Replay } from "../player/replay.js";
 import * as url from "../player/url.js";
 import { createHelp } from "./help.js";
 import { listen } from "./keys.js";
 import { createList } from "./list.js";
-import { typeset } from "./math.js";
+import { typeset } from "../lesson/math.js";
 import { lecture, open } from "./opening.js";
 import { following, placesOf, progress, readPlace } from "./places.js";
 import { createPreview } from "./preview.js";
@@ -49,9 +50,10 @@ open(part("waiting"), (trace, reading) => {
   part("drive").append(button("previous", "Back", "←"), button("next", "Next", "→"), button("blank", "Blank", "B"));
   listen(actions);
 
-  /** The note of a place: of its own step, or of the question's. */
+  /** The note of a place: the lesson's beside its title, a question's answer, a step's own. */
   function note(place) {
-    const html = place.kind === "step" ? reading.notes[place.position] : place.question ? place.question.answer : undefined;
+    const step = place.kind === "title" ? -1 : current(trace, order, place.position, asked.focus).step;
+    const html = place.question ? place.question.answer : reading.notes[step];
     part("notes").replaceChildren();
     if (html === undefined) part("notes").append(el("p", { class: "none", text: "No note for this step." }));
     else part("notes").innerHTML = html; // the server's own, from the lesson's text

@@ -5,7 +5,7 @@ import { parseCell } from "../player/cellname.js";
 import { el } from "../player/dom.js";
 import { current } from "../player/moves.js";
 import { captionParts } from "../player/words.js";
-import { typeset } from "./math.js";
+import { typeset } from "../lesson/math.js";
 
 const WIDTH = 1000; // the figure is drawn at this width and scaled, so that it looks as it does in the hall
 const LEAST_HEIGHT = 440;

@@ -20,9 +20,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Start an app whose settings differ from the defaults as given: `start(queue=0)`."""
     with ExitStack() as running:
 
-        def started(host: str = "127.0.0.1", **settings: Any) -> TestClient:
+        def started(host: str = "127.0.0.1", peer: tuple[str, int] = ("127.0.0.1", 50000), **settings: Any) -> TestClient:
             chosen = Settings(**{"data_directory": tmp_path / "data", **settings})
-            client = TestClient(create_app(chosen, host), base_url=ADDRESS, raise_server_exceptions=False)
+            app = create_app(chosen, host)
+            client = TestClient(app, base_url=ADDRESS, raise_server_exceptions=False, client=peer)
             return running.enter_context(client)
 
         yield started

@@ -1,0 +1,183 @@
+"""Following a lecture: who may open and move a session, what a follower is sent, and what other machines are refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from web import JSON, Start, is_sentence
+
+from flashstep.app import addresses
+from flashstep.app.follow import LETTERS, Session, Sessions, picture
+from flashstep.app.settings import Settings
+
+STUDENT = ("10.0.0.5", 1234)
+PLACE: JSON = {
+    "kernel": "flash-attention-2", "query": "seqlen_k=16", "position": 5, "order": "serial", "focus": 0, "cell": "li.2.0",
+    "card": "step", "question": None, "blank": False,
+}  # fmt: skip
+
+
+def begin(client: TestClient, **again: object) -> JSON:
+    answer = client.post("/api/follow", json=again)
+    assert answer.status_code == 201
+    opened: JSON = answer.json()
+    return opened
+
+
+def test_only_the_key_moves_a_session(client: TestClient) -> None:
+    opened = begin(client)
+    where = f"/api/follow/{opened['code']}"
+    assert len(opened["code"]) == 5
+    assert set(opened["code"]) <= set(LETTERS)
+    for headers in ({}, {"X-Follow-Key": ""}, {"X-Follow-Key": "x" * 43}, {"X-Follow-Key": opened["key"] + "x"}):
+        for refused in (client.post(where, json=PLACE, headers=headers), client.delete(where, headers=headers)):
+            assert refused.status_code == 403
+            assert is_sentence(refused.json()["error"])
+    assert client.get(where).json()["place"] is None
+    moved = client.post(where, json=PLACE, headers={"X-Follow-Key": opened["key"]})
+    assert moved.json() == {"sequence": 1, "followers": 0}
+    assert client.get(f"/api/follow/{opened['code'].upper()}").json()["place"] == PLACE
+    assert client.delete(where, headers={"X-Follow-Key": opened["key"]}).status_code == 204
+    assert client.get(where).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"kernel": "none"}, {"query": "x" * 2001}, {"query": None}, {"position": -1}, {"position": True}, {"order": "both"},
+     {"focus": 1.5}, {"cell": "x" * 81}, {"card": "slide"}, {"question": 3}, {"blank": "no"}],
+)  # fmt: skip
+def test_a_place_that_is_none_is_refused(client: TestClient, wrong: JSON) -> None:
+    opened = begin(client)
+    answer = client.post(f"/api/follow/{opened['code']}", json=PLACE | wrong, headers={"X-Follow-Key": opened["key"]})
+    assert answer.status_code == 422
+    assert is_sentence(answer.json()["error"])
+
+
+def test_other_machines_look_and_record_but_change_nothing(start: Start) -> None:
+    student = start(host="0.0.0.0", peer=STUDENT)
+    engines = {one["name"]: one for one in student.get("/api/engines").json()}
+    assert not engines["cpu"]["available"]
+    assert not engines["gpu"]["available"]
+    for refused in (
+        student.post("/api/arrays", content="x\n0 1 4", headers={"Content-Type": "text/plain"}),
+        student.post("/api/follow", json={}),
+        student.post("/api/comparisons", json={"kernel": "standard", "engine": "cpu"}),
+        student.post("/api/comparisons", json={"kernel": "standard", "engine": "gpu"}),
+    ):
+        assert refused.status_code in (403, 422)
+        assert refused.json()["error"].startswith("Only someone at the machine")
+    assert student.post("/api/recordings", json={"kernel": "standard"}).status_code == 200
+    assert student.post("/api/comparisons", json={"kernel": "standard", "engine": "recorded"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("peer", "headers", "here"),
+    [
+        (("127.0.0.1", 1), {}, True),
+        (("::1", 1), {}, True),
+        (("::ffff:127.0.0.1", 1), {}, True),
+        (("127.0.0.1", 1), {"Host": "localhost:8642"}, True),
+        (("127.0.0.1", 1), {"X-Forwarded-For": "127.0.0.1"}, False),  # a proxy on this machine
+        (("127.0.0.1", 1), {"Forwarded": "for=127.0.0.1"}, False),
+        (("127.0.0.1", 1), {"Via": "1.1 proxy"}, False),
+        (("127.0.0.1", 1), {"Host": "192.168.1.20:8642"}, False),
+        (("10.0.0.5", 1), {"X-Forwarded-For": "127.0.0.1"}, False),
+        (("10.0.0.5", 1), {"X-Real-IP": "127.0.0.1", "Host": "localhost"}, False),
+        (("testclient", 1), {}, False),
+    ],
+)
+def test_here_is_what_the_connection_says(start: Start, peer: tuple[str, int], headers: JSON, here: bool) -> None:
+    client = start(host="0.0.0.0", peer=peer)
+    assert client.post("/api/follow", json={}, headers=headers).status_code == (201 if here else 403)
+
+
+def test_the_machine_reaches_itself_under_its_own_address(start: Start) -> None:
+    client = start(host="0.0.0.0", peer=("192.168.1.20", 40000))
+    client.base_url = "http://192.168.1.20:8642"  # both ends of the connection are the same
+    assert client.post("/api/follow", json={}).status_code == 201
+    client.base_url = "http://192.168.1.21:8642"
+    assert client.post("/api/follow", json={}).status_code == 403
+
+
+def test_the_printed_link_is_one_that_students_reach(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert begin(start())["links"] == []  # this machine alone
+    monkeypatch.setattr(addresses, "_interfaces", lambda: ["192.168.1.20"])
+    opened = begin(start(host="0.0.0.0", allowed_hosts="hall.example"))
+    assert [one["link"] for one in opened["links"]] == [
+        f"http://hall.example:8642/f/{opened['code']}",
+        f"http://192.168.1.20:8642/f/{opened['code']}",
+    ]
+    assert opened["links"][0]["qr"] == picture(opened["links"][0]["link"])
+    assert opened["links"][0]["qr"].startswith("data:image/svg+xml")
+    assert addresses.reachable("192.168.1.20", 80) == ["http://192.168.1.20"]
+    assert addresses.reachable("fd00::5", 8642) == ["http://[fd00::5]:8642"]
+    assert addresses.reachable("localhost", 8642, ["hall.example"]) == []
+
+
+def test_sessions_are_few_and_none_is_for_ever() -> None:
+    now = 0.0
+    sessions = Sessions(Settings(follow_sessions=2, follow_hours=1), lambda: now)
+    first, key = sessions.open()
+    second, _ = sessions.open()
+    now = 10
+    sessions.move(first, PLACE)
+    third, _ = sessions.open()
+    now = 20
+    sessions.move(first, PLACE)
+    assert (first.closed, second.closed, third.closed) == (False, True, False)
+    now = 3615
+    assert sessions.find(third.code) is None
+    assert third.closed
+    assert not first.closed  # moved later
+    # The server was started anew: the lecturer's window goes on under the same code, counting on.
+    again = Sessions(Settings()).reopen(first.code, key, 41)
+    assert again is not None
+    assert again.sequence == 41
+    assert again.opens(key)
+    assert sessions.reopen(first.code, "x" * 43, 0) is None
+
+
+def parsed(event: bytes) -> tuple[str, str, Any]:
+    """(id, name, data) of a server-sent event."""
+    fields = dict(line.split(": ", 1) for line in event.decode().strip().splitlines())
+    return fields.get("id", ""), fields.get("event", ""), json.loads(fields.get("data", "null"))
+
+
+def test_a_follower_gets_the_newest_place_and_goes_on_from_it() -> None:
+    async def lecture() -> None:
+        session = Session("abcde", "key", 0)
+        session.move(PLACE, 0)
+        new = session.events(beat=5)
+        assert (await anext(new)).startswith(b"retry: ")
+        assert parsed(await anext(new)) == ("1", "place", PLACE)
+        waiting = asyncio.ensure_future(anext(new))
+        await asyncio.sleep(0)
+        for position in (6, 7, 8):  # faster than anyone looks
+            session.move(PLACE | {"position": position}, 0)
+        assert parsed(await waiting) == ("4", "place", PLACE | {"position": 8})
+        # A connection was lost after number 4, and after number 2.
+        level, behind = session.events(4, beat=0.01), session.events(2, beat=5)
+        await anext(level)
+        await anext(behind)
+        assert parsed(await anext(level)) == ("", "beat", 4)
+        assert parsed(await anext(behind)) == ("4", "place", PLACE | {"position": 8})
+        session.close()
+        for follower in (new, level, behind):
+            assert parsed(await anext(follower))[1] == "over"
+            with pytest.raises(StopAsyncIteration):
+                await anext(follower)
+
+    asyncio.run(lecture())
+
+
+def test_a_student_page_opens_for_a_code_and_says_where_there_is_none(client: TestClient) -> None:
+    code = begin(client)["code"]
+    assert client.get(f"/f/{code}").status_code == 200
+    assert client.get(f"/f/{code.upper()}").status_code == 200
+    gone = client.get("/f/zzzzz")
+    assert gone.status_code == 404
+    assert "no lecture with this code" in gone.text
