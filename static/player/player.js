@@ -163,6 +163,7 @@ export function createPlayer(host, trace, { idea = "", regions = REGIONS, at: be
       href: url.address(location, { ...state.get(), focus: at.block }).href };
   }
 
+  let revealed = false;
   function show(now, before) {
     const orderNow = order();
     const at = here();
@@ -186,6 +187,9 @@ export function createPlayer(host, trace, { idea = "", regions = REGIONS, at: be
     // Scrolling lays the page out: once, after everything is written.
     steps.settle();
     tabs.settle();
+    if (revealed || at.launch < 0) return;
+    revealed = true; // once: where the page stands is the reader's from then on
+    if (!begin) figure.reveal(parts.caption.parentElement.offsetHeight);
   }
 
   let timer = 0;

@@ -4,6 +4,7 @@
 //   figure.show({order, position, cell, focus, previousPosition, animate, speed})   draw this position; cell: {node, row, col, plane?, block?} | null
 //                                            focus: the block the page follows where several run together
 //                                            animate: fly this step's moves (never under prefers-reduced-motion); speed 1 = 350 ms a move
+//   figure.reveal(foot)                      where the figure is taller than the window: scroll to the running block, above `foot` px
 //   figure.mark(cells)                       outline operands: [{node, row, col, plane?, block?}]; mark([]) takes it back
 //   figure.seek(ms)                          hold this step's flights at a moment (export, tests); figure.finish() ends them
 //   figure.resize(), figure.destroy()
@@ -298,6 +299,12 @@ export function createFigure(host, { trace, replay }) {
       draw();
       const forward = previousPosition === null || position > previousPosition;
       if (animate && forward && !reduced?.matches) motion.start(scene, MOVE / (speed || 1));
+    },
+    reveal(foot) {
+      if (size.height !== null || !scene?.lead) return;
+      const top = root.getBoundingClientRect().top + scene.lead.y;
+      const below = top + scene.lead.h + 8 - (innerHeight - foot);
+      if (below > 0) scrollBy({ top: Math.min(below, top - 8), behavior: 'instant' });
     },
     mark(cells) {
       marks = cells ?? [];

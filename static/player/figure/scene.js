@@ -50,7 +50,7 @@ export class SceneMemory {
  * look: where a person turned an array's frame to, {[array id]: {plane?, rt?, ct?}}; else it follows the block and the selected cell.
  * focus: the block that the page follows where several run together.
  * @param {{trace, replay, order, position, cell, focus, look, width, height: number|null, memory?: SceneMemory}} view
- * @returns {Scene} {width, height, items, targets, buttons, moves, launch, active, shown}
+ * @returns {Scene} {width, height, items, targets, buttons, moves, launch, active, shown, lead}
  */
 export function makeScene({ trace, replay, order, position, cell = null, focus: wanted = 0, look = {}, width, height, memory = new SceneMemory() }) {
   const at = order.at(position);
@@ -104,6 +104,7 @@ export function makeScene({ trace, replay, order, position, cell = null, focus: 
     launch,
     active: at.active,
     shown,
+    lead: null, // the box of the panel that the page follows
   };
   const view = { trace, replay, order, position, at, started, shown, cell, frame, scene };
   const written = new Map();
@@ -111,6 +112,7 @@ export function makeScene({ trace, replay, order, position, cell = null, focus: 
   const held = heldBy(view);
   drawHbm(view, touched, held);
   drawGrid(view);
+  if (lead) scene.lead = frame.panels[shown.indexOf(lead)].box;
   frame.panels.forEach((panel, index) => drawPanel(view, panel, index, written.get(index)));
   drawMoves(view);
   return scene;

@@ -32,6 +32,29 @@ def phone(browser: Browser, site: str) -> Iterator[Player]:
     context.close()
 
 
+def test_a_phone_shows_the_running_block_above_the_buttons(phone: Player) -> None:
+    page = phone.page
+    panel = page.locator(".figure-svg [data-key='p0']")
+    page.goto(phone.site + FA2)
+    phone.at(0)
+    assert page.evaluate("scrollY") == 0  # the start shows what is in HBM
+    page.locator(".control.next").tap()
+    phone.at(1)
+
+    def stands_clear() -> bool:
+        at, deck = box(panel), box(page.locator(".deck"))
+        return at["y"] >= 0 and at["y"] + at["height"] <= deck["y"]
+
+    assert stands_clear()
+    page.evaluate("scrollTo(0, 0)")
+    page.locator(".control.next").tap()
+    phone.at(2)
+    assert page.evaluate("scrollY") == 0  # from then on the page stands where the reader put it
+    page.goto(phone.site + FA2 + "?step=8")
+    phone.at(8)
+    assert stands_clear()
+
+
 def test_a_phone_leaves_the_arithmetic_out(phone: Player) -> None:
     phone.page.goto(phone.site + FA2 + "?step=8")
     phone.at(8)
