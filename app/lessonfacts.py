@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
@@ -18,9 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels.kernel import Kernel
+from ..kernels.problem import PROBLEM_FIELDS, TILING_FIELDS, Problem, Tiling
 from ..kernels.record import Run, estimate, record
 from ..kernels.registry import get
 from ..trace import words
+from ..trace.events import CROSSINGS
 from ..trace.ledger import total
 from . import closedforms, decode, splits
 from .papers import PAPERS
@@ -83,7 +85,7 @@ class Facts:
         """Every name that a text may use."""
         own = (
             "steps", "first", "final", "go", "value", "old", "numbers", "caption", "label", "rises", "keeps", "starts", "watch",
-            "ledger", "traffic", "closed", "closed_total", "traffic_table", "ideal", "least", "other", "sizes", "output",
+            "ledger", "traffic", "closed", "closed_total", "formed", "launch_traffic", "traffic_table", "ideal", "least", "other", "sizes", "output",
             "shared_bytes", "blocks", "flops", "masked",
         )  # fmt: skip
         free = {
@@ -270,6 +272,25 @@ class Facts:
     def closed_total(self, way: str | None = None) -> int:
         """The closed form's elements over all arrays, in one direction or both."""
         return closedforms.total(self._terms(), way)
+
+    def formed(self, kernel: str, way: str | None = None, arrays: tuple[str, ...] = (), **sizes: Any) -> int:
+        """The closed form's elements for any kernel at sizes of one's own (as Problem and Tiling name them); nothing is run.
+
+        arrays: of these alone. What is not given is the reader's.
+        """
+        asked = {**asdict(self.run.problem), **asdict(self.run.tiling), **sizes}
+        problem = Problem(**{name: asked[name] for name in PROBLEM_FIELDS})
+        terms = closedforms.terms(kernel, problem, Tiling(**{name: asked[name] for name in TILING_FIELDS}), self.masked)
+        return closedforms.total(tuple(term for term in terms if not arrays or term.array in arrays), way)
+
+    def launch_traffic(self, launch: str, unit: str = "elements") -> int:
+        """What the blocks of one launch asked of HBM, in both directions: elements or bytes."""
+        trace = self.run.trace
+        numbers = np.array([info.launch for info in trace.meta.steps])[trace.steps_kind][trace.event_step]
+        wanted = next(n for n, info in enumerate(trace.meta.launches) if info.name == launch)
+        crossing = np.isin(trace.events.kind, CROSSINGS) & (numbers == wanted)
+        of = trace.event_bytes if unit == "bytes" else trace.events.elements.astype(np.int64)
+        return int(of[crossing].sum())
 
     def traffic_table(self) -> str:
         """Closed form and ledger side by side, array by array, as a Markdown table."""
