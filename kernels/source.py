@@ -6,10 +6,10 @@ Read from the code itself, so the ranges cannot drift from what ran.
 from __future__ import annotations
 
 import ast
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
-from .engines.source import Source
+from .engines.source import Function, Source
 
 Lines = dict[tuple[int, str], tuple[int, int]]
 
@@ -43,10 +43,16 @@ def _step_name(call: ast.expr) -> str | None:
 
 def cuda_lines(path: Path, launches: list[str]) -> Lines:
     """(launch, step name) -> first and last line of the step's region in a kernel.cu."""
-    functions = Source.read(path).functions if path.exists() else {}  # a new kernel may begin with its twin
+    functions = _functions(path.read_text("utf-8")) if path.exists() else {}  # a new kernel may begin with its twin
     return {
         (number, step.name): (step.first, step.last)
         for number, launch in enumerate(launches)
         if launch in functions
         for step in functions[launch].steps
     }
+
+
+@lru_cache(maxsize=32)
+def _functions(text: str) -> dict[str, Function]:
+    """The functions of a source, read once a text: every recording asks, and a change of the file is a new text."""
+    return Source(text).functions

@@ -14,7 +14,6 @@ from flashstep.kernels.engines.source import Source
 from flashstep.kernels.registry import KERNELS
 from flashstep.kernels.source import step_lines
 
-
 WITH_SOURCE = tuple(name for name, kernel in KERNELS.items() if kernel.cuda_source.exists())
 """A kernel may begin with its twin: it has nothing to say here yet."""
 
