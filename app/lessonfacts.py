@@ -283,12 +283,17 @@ class Facts:
         terms = closedforms.terms(kernel, problem, Tiling(**{name: asked[name] for name in TILING_FIELDS}), self.masked)
         return closedforms.total(tuple(term for term in terms if not arrays or term.array in arrays), way)
 
+    def _of_launch(self, launch: str) -> NDArray[np.bool_]:
+        """Which events are a launch's."""
+        trace = self.run.trace
+        wanted = next(n for n, info in enumerate(trace.meta.launches) if info.name == launch)
+        of_kind = np.array([info.launch == wanted for info in trace.meta.steps])
+        return np.asarray(of_kind[trace.steps_kind][trace.event_step], np.bool_)
+
     def launch_traffic(self, launch: str, unit: str = "elements") -> int:
         """What the blocks of one launch asked of HBM, in both directions: elements or bytes."""
         trace = self.run.trace
-        numbers = np.array([info.launch for info in trace.meta.steps])[trace.steps_kind][trace.event_step]
-        wanted = next(n for n, info in enumerate(trace.meta.launches) if info.name == launch)
-        crossing = np.isin(trace.events.kind, CROSSINGS) & (numbers == wanted)
+        crossing = np.isin(trace.events.kind, CROSSINGS) & self._of_launch(launch)
         of = trace.event_bytes if unit == "bytes" else trace.events.elements.astype(np.int64)
         return int(of[crossing].sum())
 
@@ -320,9 +325,10 @@ class Facts:
         """The blocks of a launch."""
         return self.run.trace.meta.launches[launch].blocks
 
-    def flops(self) -> int:
-        """The floating-point operations of the run, a multiply-add counted as two."""
-        return int(self.run.trace.events.flops.astype(np.int64).sum())
+    def flops(self, launch: str | None = None) -> int:
+        """The floating-point operations of the run, or of one launch, a multiply-add counted as two."""
+        counted = self.run.trace.events.flops.astype(np.int64)
+        return int((counted if launch is None else counted[self._of_launch(launch)]).sum())
 
     # ---- other runs
 
