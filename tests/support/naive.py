@@ -6,6 +6,7 @@ event claims to have kept is checked against what moved.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,11 @@ from flashstep.trace.events import Kind
 Floats = NDArray[np.float32]
 
 
-def replay(trace: Trace, until: int) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """(arrays, slots of the running block) after step `until` of a trace that kept all values."""
+def replay(trace: Trace) -> Iterator[tuple[int, dict[str, Floats], dict[str, Floats]]]:
+    """(step, arrays, slots of the running block) after each step of a trace that kept all values.
+
+    One walk from the start: what is yielded is the walk's own state, good until the next step.
+    """
     meta, events = trace.meta, trace.events
     nodes = meta.nodes
     arrays: dict[int, Floats] = {}
@@ -33,7 +37,7 @@ def replay(trace: Trace, until: int) -> tuple[dict[str, Floats], dict[str, Float
         arrays[node] = planes
     slots: dict[int, Floats] = {}
     block: tuple[int, int] | None = None
-    for t in range(until + 1):
+    for t in range(len(trace.steps)):
         step = trace.steps[t]
         if (step.launch, step.block) != block:
             slots, block = {}, (step.launch, step.block)
@@ -60,10 +64,11 @@ def replay(trace: Trace, until: int) -> tuple[dict[str, Floats], dict[str, Float
             else:
                 assert kept is not None
                 slots[dst] = kept.copy()
-    return (
-        {meta.arrays[n].name: a.reshape(meta.arrays[n].shape) for n, a in arrays.items() if meta.arrays[n].space == "hbm"},
-        {nodes[n].name: a[:, 0] if nodes[n].cols == 1 else a for n, a in slots.items()},
-    )
+        yield (
+            t,
+            {meta.arrays[n].name: a.reshape(meta.arrays[n].shape) for n, a in arrays.items() if meta.arrays[n].space == "hbm"},
+            {nodes[n].name: a[:, 0] if nodes[n].cols == 1 else a for n, a in slots.items()},
+        )
 
 
 def same(a: NDArray[Any], b: NDArray[Any]) -> bool:
