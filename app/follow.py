@@ -58,7 +58,7 @@ class Session:
         self.touched = now
         self.followers = 0
         self.closed = False
-        self._changed = asyncio.Event()
+        self._waiting: set[asyncio.Future[None]] = set()
 
     def opens(self, key: str) -> bool:
         """Whether this is the session's key; the time that it takes tells nothing."""
@@ -78,26 +78,34 @@ class Session:
         self._wake()
 
     def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+        for one in self._waiting:
+            _release(one)
+        self._waiting.clear()
+
+    async def _change(self, beat: float) -> None:
+        """Until something changes, or for so many seconds. A bare future: a task for each of hundreds would cost time."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(beat, _release, future)
+        self._waiting.add(future)
+        try:
+            await future
+        finally:
+            timer.cancel()
+            self._waiting.discard(future)
 
     async def events(self, last: int = -1, beat: float = BEAT_SECONDS) -> AsyncIterator[bytes]:
         """What a follower is sent who has seen everything up to number `last`: the newest place, then each new one."""
         yield f"retry: {RETRY_MS}\n\n".encode()
-        while True:
-            changed = self._changed
-            if self.closed:
-                yield _event("over", "{}")
-                return
-            if self.sequence != last:
+        while not self.closed:
+            if self.sequence != last and self.place is not None:
                 last = self.sequence
-                if self.place is not None:
-                    yield self.event
-                    continue  # what changed while that was sent
-            try:
-                await asyncio.wait_for(changed.wait(), beat)
-            except TimeoutError:
+                yield self.event
+                continue  # with what changed while that was sent
+            await self._change(beat)
+            if self.sequence == last or self.place is None:
                 yield _event("beat", str(self.sequence))
+        yield _event("over", "{}")
 
 
 class Sessions:
@@ -160,6 +168,11 @@ class Sessions:
         oldest = self._clock() - self._settings.follow_hours * 3600
         for session in [one for one in self._open.values() if one.touched < oldest]:
             self.close(session)
+
+
+def _release(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _digest(key: str) -> bytes:
