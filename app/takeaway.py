@@ -35,7 +35,8 @@ async def one_file(name: str, request: Request, shared: Shared) -> Response:
         trace = None if job.open else shared.jobs.store.get(job.id)
         if trace is None:
             shared.jobs.leave(job.id, ticket)
-            return error_page(503, "That takes a while", job.fault or "It is still being recorded: open it in the explorer first.")
+            sentence = job.fault or "It is still being recorded: open it in the explorer first."
+            return error_page(503, "That takes a while", sentence)
         place = {name: query[name] for name in PLACE if name in query}
         text = await run_in_threadpool(export.page, trace, place)
     except export.TooLarge as error:

@@ -161,7 +161,7 @@ def test_readme_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tmp_path)
     lines = [line.split("#")[0].split() for block in blocks("sh") for line in block.splitlines()]
     commands = [words[1:] for words in lines if words and words[0] == "flashstep"]
-    assert {command[0] for command in commands} == {"serve", "record", "show", "ledger", "compare", "engines"}
+    assert {command[0] for command in commands} == {"serve", "record", "show", "export", "ledger", "compare", "engines"}
     for command in commands:
         if command[0] != "serve":  # the browser tests serve
             assert main(command) == 0, command

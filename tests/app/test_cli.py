@@ -26,7 +26,7 @@ from flashstep.kernels.registry import KERNELS
 from flashstep.trace.agreement import Divergence, Element
 
 Captured = pytest.CaptureFixture[str]
-COMMANDS = ("serve", "record", "show", "ledger", "compare", "engines")
+COMMANDS = ("serve", "record", "show", "export", "ledger", "compare", "engines")
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,28 @@ def test_another_page_drives_the_player_in_its_frame(page: Page, site: str, tmp_
     assert frame is not None
     assert controls is not None
     assert abs(frame["y"] + frame["height"] - controls["y"] - controls["height"]) <= 4
+
+
+def test_the_readmes_slide_steps_the_player(page: Page, site: str, root: Path, tmp_path: Path) -> None:
+    (slide,) = re.findall(r"^```html\n(.*?)^```$", (root / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+    # What reveal.js does of it: loads the frame, shows and hides fragments, and says so.
+    reveal = """<script>
+      const heard = {};
+      const Reveal = { on: (type, listener) => { heard[type] = listener; } };
+      function turn(n, shown) {
+        document.querySelectorAll(".fragment")[n].classList.toggle("visible", shown);
+        heard[shown ? "fragmentshown" : "fragmenthidden"]({});
+      }
+    </script>"""
+    framed = slide.replace("data-src", "src").replace("http://127.0.0.1:8642", site)
+    assert framed.count(site) == 1
+    (tmp_path / "slides.html").write_text(f"<!doctype html><title>slides</title>{reveal}{framed}", encoding="utf-8")
+    page.goto((tmp_path / "slides.html").as_uri())
+    place = page.frame_locator("#fa2").locator(".place")
+    expect(place).to_have_text(re.compile("^step 3 of"))
+    for turn, step in (("0, true", 5), ("1, true", 8), ("1, false", 5), ("0, false", 3)):
+        page.evaluate(f"turn({turn})")
+        expect(place).to_have_text(re.compile(f"^step {step} of"))
 
 
 def test_the_whole_page_is_framed_by_nobody_else(browser: Browser, site: str, tmp_path: Path) -> None:

@@ -1,0 +1,229 @@
+"""One HTML file of a run: whole, the same each time, deaf to what a trace's texts say, and bounded."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from dataclasses import replace
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from web import is_sentence
+
+import flashstep as fs
+from flashstep.app import assets, cli, export
+from flashstep.trace import file
+from flashstep.trace.layout import TraceError
+from flashstep.trace.trace import Trace
+
+HOSTILE = "</script></style></title><script>alert(1)</script><!--<img src=https://evil.example/ onerror=alert(2)> & \u2028 ' \""
+
+
+class Tags(HTMLParser):
+    """A page's tags with their attributes, and the text inside each script."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1][0] == "script":
+            self.scripts[-1] += data
+
+
+@pytest.fixture(scope="module")
+def run() -> fs.Run:
+    return fs.record("flash-attention-2", causal=True)
+
+
+@pytest.fixture(scope="module")
+def html(run: fs.Run) -> str:
+    return export.page(run.to_bytes(), {"step": "8", "cell": "li.1.0"})
+
+
+def modules(page: str) -> dict[str, str]:
+    """The texts of the modules inside a page, by the names that they import each other by."""
+    (text,) = re.findall(r'<script type="importmap"[^>]*>(.*?)</script>', page)
+    found: dict[str, str] = json.loads(text)["imports"]
+    return {name: base64.b64decode(address.split(",", 1)[1]).decode() for name, address in found.items()}
+
+
+def test_the_page_holds_the_trace_the_sources_and_the_place(run: fs.Run, html: str) -> None:
+    tags = Tags(html)
+    data, packed = tags.scripts[-3:-1]
+    assert gzip.decompress(base64.b64decode(packed)) == run.to_bytes()
+    assert json.loads(data)["at"] == "step=8&cell=li.1.0"
+    for name, text in run.trace.meta.sources.items():
+        listing = json.loads(data)["sources"][name]["html"]
+        assert unescape(re.sub(r"<[^>]+>", "", listing)).strip("\n") == text.strip("\n")
+
+
+def test_the_same_trace_gives_the_same_page(run: fs.Run, html: str) -> None:
+    assert export.page(run.to_bytes(), {"step": "8", "cell": "li.1.0"}) == html
+    assert export.page(run.to_bytes(), {"step": "9", "cell": "li.1.0"}) != html
+
+
+def test_the_modules_are_the_players_and_import_each_other(html: str) -> None:
+    found = modules(html)
+    assert set(found) == {"flashstep/" + name for name in assets.modules("player/saved.js")}
+    assert "flashstep/player/figure/figure.js" in found
+    for name, text in found.items():
+        for target in re.findall(r"""^\s*(?:import|export)\b[^;=(]*["']([^"']+)["'];""", text, re.M):
+            assert target in found, name
+        assert "fetch(" not in text, f"{name} asks a server that is not there"
+
+
+def test_the_policy_forbids_the_network_and_what_was_not_put_in(html: str) -> None:
+    tags = Tags(html).tags
+    head = [tag for tag in tags if tag[0] in ("meta", "script", "style", "link")]
+    assert head[0] == ("meta", {"charset": "utf-8"})
+    assert head[1][1]["http-equiv"] == "Content-Security-Policy"
+    policy = dict(part.strip().split(" ", 1) for part in (head[1][1]["content"] or "").split(";"))
+    nonce = policy["script-src"].removeprefix("'nonce-").removesuffix("'")
+    assert policy == {
+        "default-src": "'none'", "script-src": f"'nonce-{nonce}'", "style-src": f"'nonce-{nonce}'", "img-src": "data: blob:",
+        "base-uri": "'none'", "form-action": "'none'",
+    }  # fmt: skip
+    for tag, attributes in tags:
+        assert not {"style", "onclick", "onload", "onerror"} & attributes.keys()
+        address = attributes.get("src") or attributes.get("href") or "#"
+        assert address.startswith(("#", "data:")), (tag, attributes)
+
+
+def hostile(run: fs.Run) -> Trace:
+    """A trace whose every text tries to leave the place that it is put in."""
+    trace, meta = run.trace, run.trace.meta
+    steps = tuple(replace(step, label=step.label + HOSTILE) for step in meta.steps)
+    texts = {name: f"{HOSTILE}\n{text}" for name, text in meta.sources.items()}
+    captions = tuple(HOSTILE.replace("{", "") + caption for caption in meta.captions)
+    bad = replace(meta, title=HOSTILE, kernel=HOSTILE, steps=steps, captions=captions, sources=texts,
+                  problem={**meta.problem, "inputs": HOSTILE})  # fmt: skip
+    trace = file.from_bytes(run.to_bytes())
+    trace.meta = bad
+    return trace
+
+
+def test_no_text_of_a_trace_leaves_its_place(run: fs.Run, html: str) -> None:
+    bad = export.page(file.to_bytes(hostile(run)), {"step": HOSTILE, HOSTILE: "1"})
+    harmless, got = Tags(html), Tags(bad)
+
+    def shape(tags: Tags) -> list[tuple[str, list[str]]]:
+        watched = ("script", "style", "meta", "link", "img", "title")
+        return [(tag, sorted(attributes)) for tag, attributes in tags.tags if tag in watched]
+
+    assert shape(got) == shape(harmless)
+    assert len(got.scripts) == len(harmless.scripts)
+    assert "<script>alert" not in bad
+    assert "<img src=https" not in bad
+    assert "<!--" not in bad
+
+
+def test_what_is_no_trace_and_what_is_too_large_is_refused(run: fs.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TraceError):
+        export.page(b"nothing")
+    monkeypatch.setattr(export, "LIMIT", 1000)
+    with pytest.raises(export.TooLarge, match="one page holds at most 1000 B") as refusal:
+        export.page(run.to_bytes())
+    assert is_sentence(str(refusal.value))
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        ({"kernel": "flash-decoding", "seqlen_k": 12}, "Nq 1, Nk 12, d 4, Bc 2, splits 2, inputs random, seed 0"),
+        ({"kernel": "online-softmax", "inputs": "large"}, "rows 8, columns 8, Br 4, Bc 4, inputs large"),
+        ({"kernel": "standard", "heads": 2, "causal": True},
+         "Nq 8, Nk 8, d 4, Br 4, Bc 4, heads 2, inputs random, seed 0, causal on"),
+    ],
+)
+def test_the_page_says_what_was_recorded(asked: dict[str, Any], wanted: str) -> None:
+    meta = fs.record(**asked).trace.meta
+    assert ", ".join(f"{label} {value}" for label, value in export.facts(meta)) == wanted
+
+
+# The command line
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_kernel_and_a_saved_run_become_the_same_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main("record standard --heads 2 -o run.safetensors".split()) == 0
+    capsys.readouterr()
+    assert cli.main("export run.safetensors --step 5 -o a.html".split()) == 0
+    assert re.fullmatch(r"a\.html: Standard attention, \d+ steps, every block's numbers, [\d.]+ KiB\n", capsys.readouterr().out)
+    assert cli.main("export standard --heads 2 --step 5 -o b.html".split()) == 0
+    assert (folder / "a.html").read_bytes() == (folder / "b.html").read_bytes()
+    assert sorted(path.name for path in folder.iterdir()) == ["a.html", "b.html", "run.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("export nothing -o a.html", "nothing is neither a saved run nor a kernel"),
+        ("export standard -o no/such/a.html", "There is no folder no/such"),
+        ("export standard -o .", "is a folder; name a file in it, such as standard.html"),
+        ("export standard --step 999 -o a.html", "There is no step 999: steps run from 0 to "),
+        ("export run.safetensors --values none -o a.html", "is recorded already; leave out --values"),
+        ("export run.safetensors --heads 2 -o a.html", "is recorded already; leave out its parameters"),
+        ("export broken.safetensors -o a.html", "This is not a whole safetensors file"),
+    ],
+)
+def test_what_cannot_be_exported_is_said(folder: Path, capsys: pytest.CaptureFixture[str], command: str, words: str) -> None:
+    fs.record("standard").save(folder / "run.safetensors")
+    (folder / "broken.safetensors").write_bytes(b"\xff" * 40)
+    assert cli.main(command.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert err.count("\n") == 1
+    assert not (folder / "a.html").exists()
+
+
+# The server
+
+
+def test_the_explorers_download(client: TestClient, run: fs.Run, html: str) -> None:
+    answer = client.get("/export/flash-attention-2?causal=true&step=8&cell=li.1.0&theme=dark")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/html")
+    assert answer.headers["content-disposition"] == 'attachment; filename="flash-attention-2.html"'
+    assert answer.text == html
+
+
+def test_what_cannot_be_downloaded_is_said_on_a_page(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert client.get("/export/no-such-kernel").status_code == 404
+    refused = client.get("/export/standard?seqlen_k=no")
+    assert refused.status_code == 422
+    assert "“no” is not a whole number" in refused.text
+    crossed = client.get("/export/standard", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "image"})
+    assert crossed.status_code == 403
+    monkeypatch.setattr(export, "LIMIT", 100)
+    large = client.get("/export/standard")
+    assert large.status_code == 413
+    assert "one page holds at most 100 B" in large.text
+
+
+def test_the_handouts_page(client: TestClient) -> None:
+    answer = client.get("/handout/flash-attention-2?causal=true&steps=2,5")
+    assert answer.status_code == 200
+    assert 'data-theme="light"' in answer.text
+    assert "/explore/flash-attention-2?causal=true&amp;steps=2,5" in answer.text
+    assert client.get("/handout/no-such-kernel").status_code == 404
+    assert client.get("/handout/standard?seqlen_k=no").status_code == 422
