@@ -1,9 +1,10 @@
 """What the player costs: run by hand, `python benchmarks/player.py`; results go to `benchmarks/results/`.
 
 It serves the app, drives a real Chromium at 1366×768 with motion on, and measures on the trace of 200,000 steps (FA2,
-N = 8192, d = 64, tiles of 32, structure only): opening it, 500 steps forward one key press at a time, 200 jumps
-anywhere; and how long a cold request of the textbook's page takes to its first figure. A step's time runs from the key
-press until the frame that shows it is ready: the handlers, and the layout and style that they call for.
+N = 8192, d = 64, tiles of 32, structure only): opening it, 300 steps forward one key press at a time, each with its
+flights; 500 with the key held down, a step a frame, where nothing flies; 200 jumps anywhere; and how long a cold request
+of the textbook's page takes to its first figure. A step's time runs from the key press until the frame that shows it is
+ready: the handlers, and the layout and style that they call for.
 """
 
 from __future__ import annotations
@@ -35,15 +36,19 @@ LONG = "/explore/flash-attention-2?seqlen_q=8192&seqlen_k=8192&head_dim=64&block
 BOOK = "/explore/flash-attention-2"
 MINUTES = 180_000  # recording 200,000 steps may take a while on a small machine
 
+PRESSED_MS = 150  # slower than a key held down: each step flies
+HELD_MS = 0
+
 # Each press is timed until the page is laid out; a frame passes in between, so that presses do not share one.
 STEPS = """
-async (count) => {
+async ([count, pause]) => {
   const times = [];
   for (let i = 0; i < count; i++) {
     const start = performance.now();
     document.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true, cancelable: true}));
     document.body.getBoundingClientRect();
     times.push(performance.now() - start);
+    if (pause) await new Promise((done) => setTimeout(done, pause));
     await new Promise(requestAnimationFrame);
   }
   return times;
@@ -111,8 +116,9 @@ def long_trace(page: Page, site: str) -> dict[str, Any]:
     ready(page, site + LONG)  # records it; the second visit finds it recorded, as a link given to a class does
     opened = [ready(page, site + LONG) for _ in range(5)]
     steps = int(page.locator(".place").inner_text().rsplit(" ", 1)[1])
-    page.evaluate(STEPS, 50)  # warm
-    stepped: list[float] = page.evaluate(STEPS, 500)
+    page.evaluate(STEPS, [50, HELD_MS])  # warm
+    stepped: list[float] = page.evaluate(STEPS, [300, PRESSED_MS])
+    held: list[float] = page.evaluate(STEPS, [500, HELD_MS])
     places = [(i * 7_368_787) % (steps + 1) for i in range(1, 201)]
     jumped: list[float] = page.evaluate(JUMPS, places)
     return {
@@ -120,6 +126,7 @@ def long_trace(page: Page, site: str) -> dict[str, Any]:
         "open_ms": round(statistics.median(marks["flashstep:first-figure"] for marks in opened)),
         "open_of_which_fetch_ms": round(statistics.median(marks["flashstep:recorded"] for marks in opened)),
         "step": summary(stepped),
+        "step_key_held": summary(held),
         "jump": summary(jumped),
     }
 

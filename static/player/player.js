@@ -23,6 +23,7 @@ import * as url from "./url.js";
 import { captionParts } from "./words.js";
 
 const STEP_MS = 1100; // one step at speed 1
+const HURRIED_MS = 100; // steps closer than this are not flown
 
 /** Regions that a small player leaves out; figure, caption and controls every player has. */
 const REGIONS = ["steps", "order", "explain", "tabs", "ledger"];
@@ -164,7 +165,11 @@ export function createPlayer(host, trace, { idea = "", regions = REGIONS, at: be
   }
 
   let revealed = false;
+  let steppedAt = -Infinity;
   function show(now, before) {
+    // A key held down: what would fly is overtaken before it has left.
+    const hurried = performance.now() - steppedAt < HURRIED_MS;
+    if (before === null || now.position !== before.position) steppedAt = performance.now();
     const orderNow = order();
     const at = here();
     const moved = before === null || now.position !== before.position || now.order !== before.order || now.focus !== before.focus;
@@ -172,7 +177,7 @@ export function createPlayer(host, trace, { idea = "", regions = REGIONS, at: be
       const cell = now.cell === null ? null : parseCell(trace, now.cell, at.launch);
       figure.show({ order: orderNow, position: now.position, cell: cell && { ...cell, block: at.block }, focus: now.order === "together" ? now.focus : at.block,
         previousPosition: before ? before.position : now.position, speed: now.speed,
-        animate: before !== null && before.order === now.order && now.position === before.position + 1 });
+        animate: before !== null && before.order === now.order && now.position === before.position + 1 && !hurried });
       carries.show(at, now.cell);
       explainer.show(orderNow, now.position, at, now.cell);
     }
