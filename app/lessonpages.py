@@ -33,7 +33,7 @@ TOLD = 64  # a slot of more numbers is not written out in the walk
 @router.get("/lessons/")
 async def contents() -> Response:
     """The lessons in teaching order."""
-    return render("lessons.html", current=None, place="lessons", lessons=list(LESSONS.values()))
+    return render("lessons.html", current=None, place="lessons")
 
 
 @router.get("/lessons")

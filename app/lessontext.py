@@ -121,7 +121,7 @@ def parser() -> MarkdownIt:
     md.add_render_rule("fence", _fence)
     for cell in ("th_open", "td_open"):
         md.add_render_rule(cell, _cell_open)
-    md.add_render_rule("table_open", lambda *_: '<div class="table" tabindex="0" role="group"><table>\n')
+    md.add_render_rule("table_open", lambda *_: '<div class="table"><table>\n')
     md.add_render_rule("table_close", lambda *_: "</table></div>\n")
     return md
 
@@ -234,7 +234,7 @@ def _fence(self: RendererHTML, tokens: Sequence[Token], n: int, options: Any, en
     return (
         f'<figure class="chart" data-chart="{escape(tokens[n].content.strip())}"><figcaption>{escape(data["title"])}</figcaption>\n'
         f'<div class="plot" aria-hidden="true"></div>\n<details><summary>The numbers: {escape(data["y"])}</summary>\n'
-        f'<div class="table" tabindex="0" role="group"><table><thead><tr><th scope="col">{escape(data["x"])}</th>{head}</tr></thead>'
+        f'<div class="table"><table><thead><tr><th scope="col">{escape(data["x"])}</th>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div></details></figure>\n"
     )
 
@@ -307,7 +307,7 @@ def _draw_cuda(self: RendererHTML, tokens: Sequence[Token], n: int, options: Any
     where = f"line {first}" if first == last else f"lines {first} to {last}"
     shown = name.rpartition("/")[2]
     return (f'<figure class="cuda"><figcaption><b>kernel.cu</b>, {where}: the step “{escape(shown)}”</figcaption>\n'
-            f'<pre class="source" tabindex="0">{_coloured(text)}</pre>\n')  # fmt: skip
+            f'<pre class="source">{_coloured(text)}</pre>\n')  # fmt: skip
 
 
 def _draw_aside(self: RendererHTML, tokens: Sequence[Token], n: int, options: Any, env: dict[str, Any]) -> str:

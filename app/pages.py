@@ -29,8 +29,8 @@ KEPT = ("order", "theme")
 
 
 def render(name: str, status: int = 200, **context: Any) -> HTMLResponse:
-    """A page from its template; every page knows the kernels for its header."""
-    html = templates.get_template(name).render(kernels=list(registry.KERNELS.values()), **context)
+    """A page from its template; every page knows the kernels and the lessons for its header."""
+    html = templates.get_template(name).render(kernels=list(registry.KERNELS.values()), lessons=LESSONS, **context)
     return HTMLResponse(html, status)
 
 
@@ -55,7 +55,6 @@ async def home() -> Response:
         current=None,
         example=highlighted(EXAMPLE),
         commands=COMMANDS,
-        lessons=LESSONS,
         modules=assets.modules("home/home.js"),
     )
 

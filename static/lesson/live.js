@@ -49,7 +49,9 @@ function createRule(node, player) {
       const key = `${order} ${position} ${cell} ${at.block}`;
       if (key === shown) return;
       shown = key;
+      const held = body.contains(document.activeElement); // an operand was followed: its button goes, the focus stays near
       body.replaceChildren(...spelled(node, player, at, cell));
+      if (held) button.focus({ preventScroll: true });
     },
   };
 }
@@ -59,7 +61,7 @@ function spelled(node, player, at, selected) {
   const { trace, replay } = player;
   const slot = node.dataset.slot;
   const place = at.launch < 0 ? null : trace.node(slot, at.launch);
-  if (!place) return [note(at.launch < 0 ? "No block has begun yet: step on, and the numbers appear." : `There is no ${slot} in this launch.`)];
+  if (place?.kind !== "slot") return [note(at.launch < 0 ? "No block has begun yet: step on, and the numbers appear." : `There is no ${slot} in this launch.`)];
   const chosen = selected === null ? null : readCell(selected);
   const row = chosen && chosen.plane === undefined && chosen.row < place.rows ? chosen.row : Number(node.dataset.row);
   const col = chosen?.name === slot ? chosen.col : Number(node.dataset.col);

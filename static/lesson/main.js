@@ -10,7 +10,9 @@ import { keepReadingKeys } from "./keys.js";
 import { followLinks } from "./links.js";
 import { liveFormulas } from "./live.js";
 import { typeset } from "./math.js";
+import { keepPlace } from "./place.js";
 import { questions } from "./questions.js";
+import { scrollers } from "./scrollers.js";
 import { markSections } from "./sections.js";
 
 const data = JSON.parse(document.getElementById("explore").textContent);
@@ -19,6 +21,8 @@ const host = document.getElementById("player");
 typeset(document.getElementById("lesson"));
 questions(document.querySelectorAll(".question"));
 charts(document.querySelectorAll(".chart"));
+scrollers(document.querySelectorAll(".math.block, .prose .table, .prose pre"));
+keepPlace(document.querySelectorAll(".prose h2, .prose h3"));
 start();
 
 /** Ask for the recording, with progress and a way out, and open the player on it. */

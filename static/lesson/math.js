@@ -22,6 +22,5 @@ export function typeset(root) {
       node.classList.add("unread");
       console.error(`${tex}: ${error.message}`);
     }
-    if (node.classList.contains("block")) node.tabIndex = 0; // a long line scrolls sideways, by keyboard too
   }
 }
