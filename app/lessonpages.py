@@ -17,16 +17,14 @@ from ..kernels.kernel import Kernel
 from ..kernels.record import Run, record
 from ..trace import words
 from ..trace.trace import Trace
-from . import assets, parameters
+from . import assets, occupancy, parameters
 from .api import NO_LIMITS, Services, Shared, find_kernel, unknown_kernel
-from .fields import Field
-from .lessons import FOLDER, LESSONS, MAX_STEPS, Lesson, Reading, default_sms, read
+from .lessons import FOLDER, LESSONS, MAX_STEPS, Lesson, Reading, read
 from .pages import error_page, form_context, render
 
 router = APIRouter()
-KEPT = ("theme",)
+KEPT = ("theme", *(occupancy.PREFIX + name for name in occupancy.FIELDS))
 LEFT_OUT = ("values", "focus")  # a lesson tells every number of the run
-MAX_SMS = 10_000
 TOLD = 64  # a slot of more numbers is not written out in the walk
 
 
@@ -110,17 +108,17 @@ def recorded(request: parameters.Request) -> Run:
     return record(request.kernel, *request.positional, **{**request.named, "values": "all", **NO_LIMITS})
 
 
-_readings: OrderedDict[tuple[str, str, int, int], Reading] = OrderedDict()
+_readings: OrderedDict[tuple[str, str, int], Reading] = OrderedDict()
 KEPT_READINGS = 32
 
 
-def reading(lesson: Lesson, request: parameters.Request, query: str, sms: int | None = None) -> Reading:
+def reading(lesson: Lesson, request: parameters.Request, query: str) -> Reading:
     """The lesson on this request's run; the last few are kept."""
     changed = (FOLDER / f"{lesson.kernel}.md").stat().st_mtime_ns
-    key = (request.name(), query, sms or default_sms(), changed)
+    key = (request.name(), query, changed)
     found = _readings.get(key)
     if found is None:
-        found = _readings[key] = read(lesson, recorded(request), query, sms)
+        found = _readings[key] = read(lesson, recorded(request), query)
         while len(_readings) > KEPT_READINGS:
             _readings.popitem(last=False)
     return found
@@ -129,32 +127,16 @@ def reading(lesson: Lesson, request: parameters.Request, query: str, sms: int | 
 def _context(lesson: Lesson, query: dict[str, str], shared: Services) -> dict[str, Any]:
     kernel = registry.get(lesson.kernel)
     parsed = asked(kernel, query, shared)
-    sms, field = _gpu(query.get("sms", ""))
-    if lesson.gpu and field.error:
-        parsed = replace(parsed, request=None, errors={**parsed.errors, "sms": field.error})
     context = form_context("lessons", kernel, query, parsed, KEPT)
     context["form"] = [field for field in context["form"] if field.name not in LEFT_OUT]
-    if lesson.gpu:
-        context["form"].append(field)
-        for preset in context["embedded"]["presets"].values():
-            preset["defaults"]["sms"] = field.default
     context |= {
         "lesson": lesson,
         "query": query_of(query),
-        "reading": reading(lesson, parsed.request, query_of(query), sms) if parsed.request else None,
+        "reading": reading(lesson, parsed.request, query_of(query)) if parsed.request else None,
         "next": LESSONS.get(lesson.next or ""),
         "previous": next((other for other in LESSONS.values() if other.next == lesson.kernel), None),
     }
     return context
-
-
-def _gpu(text: str) -> tuple[int, Field]:
-    """The SMs of the reader's GPU, and the field that asks for them."""
-    usual = default_sms()
-    said = text.strip() or str(usual)
-    found = int(said) if said.isdecimal() and len(said) < 6 else 0
-    error = None if 1 <= found <= MAX_SMS else f"A GPU has from 1 to {MAX_SMS:,} SMs; write a whole number such as {usual}."
-    return (usual if error else found), Field("sms", "SMs", "of your GPU, for what the text says of it", "number", said, str(usual), error, True, False)
 
 
 # ---- the walk

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ..kernels.record import Run
 from ..kernels.registry import KERNELS
-from . import assets, decode, lessontext
+from . import assets, lessontext
 from .lessonfacts import Claim, Facts
 from .lessontext import Question
 
@@ -28,17 +28,13 @@ texts = Environment(
 
 @dataclass(frozen=True)
 class Lesson:
-    """One lesson of the course. `number` counts from 0, `summary` is a sentence, `next` the kernel of the next one.
-
-    gpu: its text speaks of the reader's GPU, so its form asks for the number of SMs.
-    """
+    """One lesson of the course. `number` counts from 0, `summary` is a sentence, `next` the kernel of the next one."""
 
     kernel: str
     number: int
     title: str
     summary: str
     next: str | None = None
-    gpu: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,32 +69,27 @@ def _lessons() -> dict[str, Lesson]:
     for number, name in enumerate(names):
         head, _ = split((FOLDER / f"{name}.md").read_text("utf-8"))
         following = names[number + 1] if number + 1 < len(names) else None
-        found[name] = Lesson(name, list(KERNELS).index(name), head["title"], head["summary"], following, "gpu" in head)
+        found[name] = Lesson(name, list(KERNELS).index(name), head["title"], head["summary"], following)
     return found
 
 
 LESSONS: dict[str, Lesson] = _lessons()
 
 
-def read(lesson: Lesson, run: Run, query: str = "", sms: int | None = None) -> Reading:
-    """The lesson on this run; `query` is the run's part of the address. Pure: same run, same reading.
+def read(lesson: Lesson, run: Run, query: str = "") -> Reading:
+    """The lesson on this run, which should keep all its numbers. Pure: same run, same reading.
 
-    The run should keep all its numbers. sms: the SMs of the reader's GPU, by default of the one that was measured.
+    `query` is the part of the address that says what is recorded, and what the reader's own decode is (`occupancy`).
     """
     path = FOLDER / f"{lesson.kernel}.md"
     _, source = split(path.read_text("utf-8"))
     facts = Facts(run, KERNELS[lesson.kernel], query)
-    text = _compiled(source).render({**facts.names(), "sms": sms or default_sms()})
+    text = _compiled(source).render(facts.names())
     written = lessontext.write(text, place(facts))
     return Reading(
         lesson.title, lesson.number, written.html, tuple(written.questions), _by_step(run, written.notes), tuple(written.links),
         tuple(written.contents), tuple(facts.claims),
     )  # fmt: skip
-
-
-def default_sms() -> int:
-    """The SMs of the GPU that was measured."""
-    return int(decode.measured()["device"]["sms"])
 
 
 @lru_cache(maxsize=16)
@@ -126,4 +117,4 @@ def _by_step(run: Run, notes: list[tuple[tuple[int, ...], str]]) -> dict[int, st
     return found
 
 
-__all__ = ["FOLDER", "LESSONS", "MAX_STEPS", "Lesson", "Question", "Reading", "default_sms", "read"]
+__all__ = ["FOLDER", "LESSONS", "MAX_STEPS", "Lesson", "Question", "Reading", "read"]

@@ -9,6 +9,7 @@ The vocabulary (templates/lessons/*.md, after Jinja):
     ::: cuda update m, l                         the step's lines of kernel.cu; its text is the caption
     ::: derivation                               a table of three columns, (left | = right | why), a line a row
     ```chart                                     curves as JSON, with their numbers as a table (`chart()` writes it)
+    ```fragment                                  HTML of the page's own templates (`decode_form()` writes it)
     ::: aside Title                              a remark beside the thread
     ::: notes                                    for the lecturer alone
 
@@ -219,6 +220,8 @@ def _heading_open(self: RendererHTML, tokens: Sequence[Token], n: int, options: 
 
 
 def _fence(self: RendererHTML, tokens: Sequence[Token], n: int, options: Any, env: dict[str, Any]) -> str:
+    if tokens[n].info.strip() == "fragment":
+        return str(tokens[n].content)
     if tokens[n].info.strip() != "chart":
         return str(self.fence(tokens, n, options, env))
     data = json.loads(tokens[n].content)

@@ -17,7 +17,7 @@ from starlette.middleware import Middleware
 from starlette.responses import FileResponse, JSONResponse, Response
 
 from ..kernels.registry import KERNELS
-from . import api, assets, compare, comparepage, follow, lecture, lessonpages, pages, takeaway
+from . import api, assets, compare, comparepage, follow, lecture, lessonpages, pages, splitspage, takeaway
 from .arrays import ArrayStore
 from .jobs import Jobs, RecordingStore
 from .middleware import HEADERS, BodyLimit, Compress, Head, HostCheck, SecurityHeaders
@@ -77,6 +77,7 @@ def create_app(settings: Settings | None = None, host: str = "127.0.0.1") -> Fas
     app.state.services = api.Services(settings, ArrayStore(settings), jobs, comparisons)
     app.include_router(api.router)
     app.include_router(compare.router)
+    app.include_router(splitspage.router)
     app.include_router(pages.router, include_in_schema=False)
     app.include_router(comparepage.router, include_in_schema=False)
     app.include_router(lessonpages.router, include_in_schema=False)

@@ -23,7 +23,7 @@ const preset = () => field("inputs")?.value ?? "random";
 
 /** What the form holds, as texts; "" where a field is empty. */
 function texts() {
-  return Object.fromEntries(inputs().filter((input) => !LINK_STATE.includes(input.name)).map((input) => [input.name, valueOf(input)]));
+  return Object.fromEntries(inputs().filter((input) => !LINK_STATE.includes(input.name) && !input.name.startsWith("my-")).map((input) => [input.name, valueOf(input)]));
 }
 
 const shown = texts(); // what the page was opened with
@@ -51,6 +51,7 @@ function address() {
   }
   const kept = sameSteps ? [...STEP_STATE, ...LINK_STATE] : LINK_STATE;
   for (const name of kept) if (here.has(name)) query.set(name, here.get(name));
+  for (const [name, text] of here) if (name.startsWith("my-")) query.set(name, text); // of the reader, not of the run
   const search = query.toString().replaceAll("%40", "@");
   return `${location.pathname}${search ? `?${search}` : ""}`;
 }

@@ -14,6 +14,7 @@ import { keepPlace } from "./place.js";
 import { questions } from "./questions.js";
 import { scrollers } from "./scrollers.js";
 import { markSections } from "./sections.js";
+import { decodeForms } from "./splits.js";
 
 const data = JSON.parse(document.getElementById("explore").textContent);
 const host = document.getElementById("player");
@@ -21,6 +22,7 @@ const host = document.getElementById("player");
 typeset(document.getElementById("lesson"));
 questions(document.querySelectorAll(".question"));
 charts(document.querySelectorAll(".chart"));
+decodeForms(document.querySelectorAll(".decode-form"));
 scrollers(document.querySelectorAll(".math.block, .prose .table, .prose pre"));
 keepPlace(document.querySelectorAll(".prose h2, .prose h3"));
 start();

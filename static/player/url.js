@@ -49,6 +49,7 @@ export function address(from, state) {
 function recordingPart(search) {
   const rest = new URLSearchParams(search);
   for (const name of [...OWN, "theme"]) rest.delete(name);
+  for (const name of [...rest.keys()]) if (name.startsWith("my-")) rest.delete(name); // a lesson's form about other sizes
   rest.sort();
   return rest.toString();
 }
