@@ -19,7 +19,7 @@ PARTS = ("idle", "choice")
 templates = Environment(
     loader=FileSystemLoader(assets.TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
-templates.filters["short"] = lambda source: COMMIT.sub(r"\1", source)
+templates.globals["short"] = lambda source: COMMIT.sub(r"\1", source)
 
 
 @router.get("/splits")
