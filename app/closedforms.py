@@ -140,3 +140,19 @@ def least(problem: Problem) -> int:
     """What any attention must move: Q, K and V in once and O out once, in elements."""
     p = problem
     return p.batch * p.heads * (2 * p.seqlen_q * p.head_dim + 2 * p.seqlen_k * p.head_dim)
+
+
+def saves_from(kernel: str, head_dim: int) -> int:
+    """The smallest tile with which FlashAttention asks for no more than `ideal`, on long sequences that the tiles divide.
+
+    Of FlashAttention 1 the keys of a tile (Bc), of FlashAttention 2 its queries (Br): the other side does not matter.
+    FlashAttention 1: Tc (3d + 4) <= 4M, so 4 Bc >= 3d + 4. FlashAttention 2, N = M: 2 Tr d <= 4N, so 2 Br >= d.
+    Raises KeyError for other kernels.
+    """
+    return {"flash-attention-1": -(-3 * head_dim // 4) + 1, "flash-attention-2": -(-head_dim // 2)}[kernel]
+
+
+def tile_bytes(block_rows: int, block_cols: int, head_dim: int, key_mask: bool = False) -> int:
+    """The shared memory of one FlashAttention block, 1 or 2: tiles of Q, O, K, V and S, m and l, and the mask's bytes."""
+    floats = 2 * block_rows * head_dim + 2 * block_cols * head_dim + block_rows * block_cols + 2 * block_rows
+    return 4 * floats + (block_cols if key_mask else 0)

@@ -12,11 +12,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernels.engines.gpu import STATIC_SHARED
 from ..kernels.kernel import Kernel
 from ..kernels.problem import PROBLEM_FIELDS, TILING_FIELDS, Problem, Tiling
 from ..kernels.record import Run, estimate, record
@@ -24,7 +25,7 @@ from ..kernels.registry import get
 from ..trace import words
 from ..trace.events import CROSSINGS
 from ..trace.ledger import total
-from . import closedforms, decode, splits
+from . import closedforms, decode, occupancy, splits, splitspage
 from .papers import PAPERS
 from .parameters import as_text
 
@@ -85,12 +86,13 @@ class Facts:
         """Every name that a text may use."""
         own = (
             "steps", "first", "final", "go", "value", "old", "numbers", "caption", "label", "rises", "keeps", "starts", "watch",
-            "ledger", "traffic", "closed", "closed_total", "formed", "launch_traffic", "traffic_table", "ideal", "least", "other", "sizes", "output",
-            "shared_bytes", "blocks", "flops", "masked",
+            "ledger", "traffic", "closed", "closed_total", "formed", "launch_traffic", "traffic_table", "ideal", "least", "other",
+            "alike", "sizes", "output", "shared_bytes", "blocks", "flops", "masked", "decode_form", "yours",
         )  # fmt: skip
         free = {
             "fmt": fmt, "tex": tex, "texlist": texlist, "count": count, "plural": plural, "percent": percent, "cite": cite,
-            "chart": chart, "decode": decode, "measured": decode.measured, "split_choices": splits.choices,
+            "chart": chart, "saves_from": closedforms.saves_from, "tile_bytes": closedforms.tile_bytes,
+            "static_shared": STATIC_SHARED, "decode": decode, "measured": decode.measured, "split_choices": splits.choices,
             "exp": math.exp, "log": math.log, "ceil": math.ceil, "max": max, "min": min, "abs": abs, "sum": sum, "inf": math.inf,
             "float32_max": float(np.finfo(np.float32).max),
         }  # fmt: skip
@@ -330,6 +332,17 @@ class Facts:
         counted = self.run.trace.events.flops.astype(np.int64)
         return int((counted if launch is None else counted[self._of_launch(launch)]).sum())
 
+    # ---- the reader's own decode
+
+    @property
+    def yours(self) -> occupancy.Sizes:
+        """The decode that the reader asks about: batch, heads, kv_heads, seqlen_k, head_dim, sms."""
+        return splitspage.sizes_in(self.query)
+
+    def decode_form(self, part: str) -> str:
+        """A form for the reader's decode, with what follows from it: part "idle" or "choice"."""
+        return f"```fragment\n{splitspage.fragment(part, self.query, f'/lessons/{self.kernel.name}')}\n```"
+
     # ---- other runs
 
     def other(self, kernel: str | None = None, **parameters: Any) -> Facts:
@@ -342,6 +355,20 @@ class Facts:
         defaults = {**get(name).defaults(parameters.get("inputs", "random")), "inputs": "random"}
         query = urlencode({key: as_text(value) for key, value in parameters.items() if value != defaults.get(key)})
         return Facts(run, get(name), query, here=False, claims=[])
+
+    def alike(self, kernel: str, **changed: Any) -> Facts:
+        """An attention kernel on this run's own inputs: the same names answer for it, and its `go` opens it.
+
+        changed: block_rows and block_cols other than this run's.
+        """
+        p, t, state = self.run.problem, self.run.tiling, self.run.trace.state(0)
+        arrays = [np.asarray(state[name]) for name in ("Q", "K", "V")]
+        mask = np.asarray(state["key_mask"]).reshape(p.batch, p.seqlen_k) != 0 if self.masked else None
+        asked = {"causal": p.causal, "scale": p.scale, "block_rows": t.block_rows, "block_cols": t.block_cols, **changed}
+        small = estimate(kernel, *arrays, key_mask=mask, **asked).steps <= BESIDE_STEPS
+        run = record(kernel, *arrays, key_mask=mask, values="all" if small else "none", **asked)
+        query = {**dict(parse_qsl(self.query)), **{name: as_text(value) for name, value in changed.items()}}
+        return Facts(run, get(kernel), urlencode(query), here=False, claims=[])
 
 
 @lru_cache(maxsize=128)
