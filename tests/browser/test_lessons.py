@@ -1,0 +1,137 @@
+"""A lesson in the browser: the text moves the figure, the figure marks the text, and the numbers are the trace's."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+import flashstep as fs
+from flashstep.app.lessons import LESSONS, read
+from flashstep.trace import words
+
+pytestmark = pytest.mark.browser
+
+
+def opened(page: Page, address: str) -> None:
+    page.goto(address)
+    expect(page.locator("html[data-lesson=ready]")).to_be_attached(timeout=15_000)
+
+
+def place(page: Page) -> Locator:
+    return page.locator("#player .place")
+
+
+def test_a_phrase_moves_the_figure_and_the_figure_marks_its_paragraph(page: Page, site: str) -> None:
+    opened(page, f"{site}/lessons/online-softmax")
+    trace = fs.record("online-softmax").trace
+    last = len(trace.steps) - 1
+    expect(page.locator(".of-step[aria-current]")).to_have_count(0)
+
+    phrase = page.get_by_role("link", name="raises the maximum of a row")
+    step = int(phrase.get_attribute("data-step") or "")
+    assert trace.steps[step].name == "update m, l"
+    phrase.click()
+    expect(place(page)).to_have_text(f"step {step} of {last}")
+    expect(page).to_have_url(re.compile(rf"[?&]step={step}&cell=li\.\d+\.0"))
+    expect(page.locator("#player .caption-text")).to_have_text(trace.steps[step].caption)
+
+    marked = page.locator(".of-step[aria-current=step]")
+    expect(marked).to_have_count(1)
+    expect(marked).to_contain_text("The figure is here")  # in words, not by colour alone
+    expect(marked).to_contain_text("raises the maximum of a row")
+    expect(page.locator("#in-text a")).to_have_text("The maximum and the sum take it in")
+
+    page.keyboard.press("ArrowRight")
+    expect(place(page)).to_have_text(f"step {step + 1} of {last}")
+    expect(marked).not_to_contain_text("raises the maximum of a row")
+    # A phrase pushes the history, a step does not: one Back returns to before the phrase.
+    expect(page).to_have_url(re.compile(rf"step={step + 1}"))
+    page.go_back()
+    expect(place(page)).to_have_text(f"step 0 of {last}")
+
+
+def test_a_formula_shows_the_numbers_of_the_step(page: Page, site: str) -> None:
+    trace = fs.record("online-softmax").trace
+    step = read(LESSONS["online-softmax"], fs.record("online-softmax")).questions[0].step
+    assert step is not None
+    opened(page, f"{site}/lessons/online-softmax?step={step}&cell=li.2.0")
+    rule = page.locator(".live[data-slot=li]")
+    expect(rule.locator(".katex-mathml math")).to_have_count(1)  # what a screen reader reads
+    rule.get_by_role("button", name="Numbers of this step").click()
+    told = rule.locator(".live-line").inner_text()
+    now, before = trace.state(step), trace.state(step - 1)
+    alpha, old, new = (float(x[2]) for x in (now["alpha"], before["li"], now["li"]))
+    assert told.startswith(f"li[2] = {words.number(alpha)} × {words.number(old)} + ")
+    assert told.endswith(f"= {words.number(new)}")
+    added = float(told.split("+ ")[1].split(" =")[0])
+    assert alpha * old + added == pytest.approx(new, abs=2e-4)
+    # The numbers follow the figure, and each leads to where it was made.
+    page.keyboard.press("ArrowLeft")
+    expect(rule.locator(".live-note")).to_contain_text(f"as step {step - 2} made it")
+    rule.locator(".operand").first.click()
+    expect(place(page)).to_have_text(re.compile(rf"step {step - 2} of"))
+    rule.get_by_role("button", name="Letters").click()
+    expect(rule.locator(".letters")).to_be_visible()
+
+
+def test_a_question_keeps_the_prediction_beside_the_answer(page: Page, site: str) -> None:
+    opened(page, f"{site}/lessons/online-softmax")
+    text = read(LESSONS["online-softmax"], fs.record("online-softmax"))
+    question = next(one for one in text.questions if one.id == "alpha")
+    box = page.locator("#q-alpha")
+    expect(box.locator(".answer")).to_be_hidden()
+    box.get_by_label("Your prediction").fill("0.44")
+    page.keyboard.press("Enter")
+    expect(box.locator(".said")).to_have_text("You predicted 0.44")
+    expect(box.locator(".said")).to_have_attribute("data-verdict", "right")  # 0.4352, to as many digits
+    expect(box.locator(".result")).to_have_text(f"Answer: {question.result}")
+    expect(box.get_by_label("Your prediction")).to_have_value("0.44")
+    box.get_by_role("link", name=re.compile("See it in the figure")).click()
+    expect(place(page)).to_have_text(re.compile(f"step {question.step} of"))
+
+
+def test_keys_read_the_text_and_step_the_figure(page: Page, site: str) -> None:
+    opened(page, f"{site}/lessons/standard")
+    page.keyboard.press("End")  # a text scrolls to its end, and the figure stays
+    expect(page.get_by_role("heading", name="Papers and further reading")).to_be_in_viewport()
+    expect(place(page)).to_have_text(re.compile("step 0 of"))
+    page.keyboard.press("ArrowRight")
+    expect(place(page)).to_have_text(re.compile("step 1 of"))
+    page.locator("#player .slider").focus()
+    page.keyboard.press("End")
+    expect(place(page)).to_have_text("step 54 of 54")
+    for control in page.locator("#player button:visible").all():
+        assert control.get_attribute("aria-label") or control.inner_text()
+
+
+def test_other_sizes_change_the_text_and_keep_the_place(page: Page, site: str) -> None:
+    opened(page, f"{site}/lessons/online-softmax")
+    page.locator("#trips-across-hbm").scroll_into_view_if_needed()
+    expect(page.locator(".prose table").filter(has_text="ledger").locator("td").nth(3)).to_have_text("128")
+    page.evaluate("document.getElementById('trips-across-hbm').scrollIntoView()")
+    page.get_by_label("columns").fill("6")
+    page.get_by_label("columns").press("Enter")
+    expect(page).to_have_url(re.compile("seqlen_k=6"))
+    expect(page.locator("html[data-lesson=ready]")).to_be_attached(timeout=15_000)
+    expect(page.locator(".prose table").filter(has_text="ledger").locator("td").nth(3)).to_have_text("96")
+
+
+def test_sizes_beyond_a_lesson_are_refused_at_their_field(page: Page, site: str) -> None:
+    page.goto(f"{site}/lessons/standard?seqlen_q=200&seqlen_k=200")
+    expect(page.locator("#e-seqlen_k")).to_contain_text("a lesson goes through 2,000 at most")
+    expect(page.get_by_role("link", name="The lesson with its own sizes")).to_be_visible()
+
+
+def test_a_lesson_without_script_is_whole(browser: Browser, site: str) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{site}/lessons/online-softmax?seqlen_k=6")
+    phrase = page.get_by_role("link", name="the first tile").first
+    assert re.search(r"\?seqlen_k=6&step=\d+", phrase.get_attribute("href") or "")
+    page.locator("#q-reads summary").click()
+    expect(page.locator("#q-reads .result")).to_have_text("Answer: 96")
+    page.get_by_role("link", name="All steps in words").first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Online softmax: all steps in words")
+    context.close()
