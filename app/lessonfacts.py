@@ -421,7 +421,8 @@ def percent(x: float, digits: int = 0) -> str:
 
 def chart(title: str, x: str, y: str, series: dict[str, dict[int, float]]) -> str:
     """Curves over a logarithmic scale, with their numbers as a table below: series is label -> {x: y}."""
-    data = {"title": title, "x": x, "y": y, "series": {label: {str(a): b for a, b in curve.items()} for label, curve in series.items()}}
+    curves = {label: {str(a): b for a, b in curve.items()} for label, curve in series.items()}
+    data = {"title": title, "x": x, "y": y, "series": curves}
     return f"```chart\n{json.dumps(data)}\n```"
 
 

@@ -235,7 +235,8 @@ def _fence(self: RendererHTML, tokens: Sequence[Token], n: int, options: Any, en
         for x in places
     )
     return (
-        f'<figure class="chart" data-chart="{escape(tokens[n].content.strip())}"><figcaption>{escape(data["title"])}</figcaption>\n'
+        f'<figure class="chart" data-chart="{escape(tokens[n].content.strip())}">\n'
+        f"<figcaption>{escape(data['title'])}</figcaption>\n"
         f'<div class="plot" aria-hidden="true"></div>\n<details><summary>The numbers: {escape(data["y"])}</summary>\n'
         f'<div class="table"><table><thead><tr><th scope="col">{escape(data["x"])}</th>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div></details></figure>\n"

@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 import flashstep as fs
 from flashstep.app import closedforms
 from flashstep.app.lessonfacts import Facts
-from flashstep.app.lessons import FOLDER, LESSONS, MAX_STEPS, Reading, read
+from flashstep.app.lessons import FOLDER, LESSONS, Reading, read
 from flashstep.kernels.record import Run
 from flashstep.kernels.registry import KERNELS, get
 
@@ -88,7 +88,7 @@ def test_a_lesson_holds_what_a_lesson_needs(name: str) -> None:
     chapters = " ".join(title for _, title in text.contents).lower()
     for word in ("problem", "tile", "step by step", "hbm", "edges", "next", "papers"):
         assert word in chapters, f"no chapter speaks of {word!r}: {chapters}"
-    assert text.html.count('class="cuda"') >= len({step for step in steps_with_source(name)}) // 2
+    assert text.html.count('class="cuda"') >= len(set(steps_with_source(name))) // 2
     assert text.notes
 
 
@@ -146,7 +146,8 @@ def test_closed_form_and_ledger_agree(name: str) -> None:
         facts = Facts(run, get(name))
         found = run.trace.ledger()
         counted = {(array, way): found[array][way]["elements"] for array in found for way in ("loads", "stores")}
-        formed = {(term.array, term.way): term.elements for term in closedforms.terms(name, run.problem, run.tiling, facts.masked)}
+        terms = closedforms.terms(name, run.problem, run.tiling, facts.masked)
+        formed = {(term.array, term.way): term.elements for term in terms}
         assert formed == {key: counted[key] for key in formed}, sizes
         assert {key for key, elements in counted.items() if elements} <= formed.keys(), sizes
 

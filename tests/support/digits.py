@@ -10,7 +10,7 @@ CODE = re.compile(r"`[^`\n]*`")
 MATH = re.compile(r"\$\$.*?\$\$|\$[^$\n]+\$", re.DOTALL)
 # Names that hold a digit, and the first of several things, which is called number 0 in the figure.
 NAMES = re.compile(
-    r"FlashAttention[- ]\d|FA\d|flash-attention-\d|float32|float16|fp32|fp16|bf16|float64|[HAB]\d00|L[12]\b|PyTorch \d\.\d+|CUDA \d+"
+    r"FlashAttention[- ]\d|FA\d|flash-attention-\d|b?f(?:loat|p)?(?:16|32|64)|[HAB]\d00|L[12]\b|PyTorch \d\.\d+|CUDA \d+"
     r"|\b(?i:row|block|split|launch|tile|head|key|query|column|step) 0\b|log2\b|O\(n²\)"
 )
 IN_MATH = re.compile(r"\d+\.\d+|\d{2,}")  # a formula's own small numbers (2NM, e^0, 1/2) are no results
