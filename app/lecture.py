@@ -74,8 +74,7 @@ async def reading(name: str, request: Request, shared: Shared) -> Response:
     found = await run_in_threadpool(read, LESSONS.get(name), dict(request.query_params), shared)
     if found is None:
         return JSONResponse({"questions": [], "notes": {}})
-    questions = [{"id": one.id, "prompt": one.prompt, "answer": one.answer, "step": one.step} for one in found.questions]
-    return JSONResponse({"questions": questions, "notes": found.notes})
+    return JSONResponse({"questions": [vars(one) for one in found.questions], "notes": found.notes})
 
 
 def read(lesson: Lesson | None, query: dict[str, str], shared: Services) -> Reading | None:

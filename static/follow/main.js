@@ -28,7 +28,7 @@ let shown = null;
 let applying = false;
 
 const nameOf = ({ kernel, query }) => `${kernel}?${query}`;
-const question = createQuestion(part("question"));
+const question = createQuestion(part("question"), (step) => shown?.player?.goTo(step));
 
 /** The address of a place in the explorer. */
 function exploreAt({ kernel, query }, { position, order, focus, cell }) {

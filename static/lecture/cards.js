@@ -4,11 +4,26 @@ import { el, setText } from "../player/dom.js";
 import { sum, totals } from "../player/ledger.js";
 import { typeset } from "../lesson/math.js";
 
+/** What the answer to a question is, in a word and then in full. @param {import("./places.js").Question} question */
+export function answerOf({ result, answer }) {
+  const whole = el("div");
+  whole.innerHTML = answer; // the server's own, from the lesson's text
+  typeset(whole);
+  return [result ? el("p", { class: "question-result", text: result }) : "", whole];
+}
+
 /**
  * The question, under the figure in the caption's place; its answer comes when asked for.
  * @param {HTMLElement} host
+ * @param {(step: number) => void} goTo  for a phrase of the text that leads to a step
  */
-export function createQuestion(host) {
+export function createQuestion(host, goTo) {
+  host.addEventListener("click", (event) => {
+    const link = /** @type {HTMLElement|null} */ (/** @type {Element} */ (event.target).closest("a[data-step]"));
+    if (!link) return;
+    event.preventDefault();
+    goTo(Number(link.dataset.step));
+  });
   const kind = el("p", { class: "question-kind" });
   const prompt = el("div", { class: "question-prompt" });
   const answer = el("div", { class: "question-answer" });
@@ -22,9 +37,8 @@ export function createQuestion(host) {
       if (shown !== question) {
         shown = question;
         prompt.innerHTML = question.prompt; // the server's own, from the lesson's text
-        answer.innerHTML = question.answer;
         typeset(prompt);
-        typeset(answer);
+        answer.replaceChildren(...answerOf(question));
       }
       setText(kind, which === "answer" ? "Answer" : "What do you expect?");
       answer.hidden = which !== "answer";

@@ -4,6 +4,7 @@
 import { keepAddress } from "../address.js";
 import { createPlayer } from "../player/player.js";
 import { createState } from "../player/state.js";
+import { stayAwake } from "./awake.js";
 import { createBar } from "./bar.js";
 import { createEnd, createQuestion } from "./cards.js";
 import { createHelp } from "./help.js";
@@ -40,6 +41,7 @@ open(part("player"), (trace, reading) => {
     presenter: () => window.open(addressOf({ path: `/lecture/${lecture.kernel}/presenter` }), `flashstep-presenter-${lecture.kernel}`, "popup,width=1280,height=720"),
     students: () => students.open(),
     help: () => help.open(),
+    close: () => /** @type {HTMLDialogElement|null} */ (document.querySelector("dialog[open]"))?.close(),
   };
 
   /** This place in the address, of this page or of another. */
@@ -59,7 +61,7 @@ open(part("player"), (trace, reading) => {
   });
 
   const help = createHelp(document.body);
-  const question = createQuestion(part("question"));
+  const question = createQuestion(part("question"), (step) => go(atPosition(places, order.positionOf(step)), "jump"));
   createEnd(part("end"), trace, lecture);
   const bar = createBar(part("bar"), { title: lecture.title, explore: () => addressOf({ path: `/explore/${lecture.kernel}` }).href }, actions);
   const students = createStudents({ title: part("title-students"), count: bar.count, lecture });
@@ -104,4 +106,5 @@ open(part("player"), (trace, reading) => {
   }])));
   show(state.get(), null);
   tell();
+  stayAwake();
 });

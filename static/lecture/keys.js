@@ -30,7 +30,8 @@ const PLAIN = { b: "blank", ".": "blank", f: "fullscreen", f5: "fullscreen", n: 
 export function actionOf(event) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return null;
   const target = event.target instanceof Element ? event.target : document.body;
-  if (target.closest(TYPING) || document.querySelector("dialog[open]")) return null;
+  if (document.querySelector("dialog[open]")) return ["PageDown", "PageUp"].includes(event.key) ? "close" : null; // a clicker goes on
+  if (target.closest(TYPING)) return null;
   switch (event.key) {
     case "ArrowRight": case "PageDown": return event.shiftKey ? "nextEvent" : "next";
     case "ArrowLeft": case "PageUp": return event.shiftKey ? "previousEvent" : "previous";

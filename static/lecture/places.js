@@ -7,7 +7,8 @@
 import { current, tileKey } from "../player/moves.js";
 
 /**
- * @typedef {{id: string, prompt: string, answer: string, step: number|null}} Question  prompt and answer are the server's HTML
+ * @typedef {{id: string, prompt: string, answer: string, step: number|null, result: string}} Question  prompt and answer are the
+ *   server's HTML, result is the answer in a word, or empty
  * @typedef {{kind: "title"|"step"|"question"|"answer"|"end", position: number, stop: boolean, question?: Question}} Place
  *   position: what the figure shows meanwhile
  */

@@ -6,6 +6,7 @@ import { current } from "../player/moves.js";
 import { serial, together } from "../player/order.js";
 import { Replay } from "../player/replay.js";
 import * as url from "../player/url.js";
+import { answerOf } from "./cards.js";
 import { createHelp } from "./help.js";
 import { listen } from "./keys.js";
 import { createList } from "./list.js";
@@ -53,12 +54,14 @@ open(part("waiting"), (trace, reading) => {
   /** The note of a place: the lesson's beside its title, a question's answer, a step's own. */
   function note(place) {
     const step = place.kind === "title" ? -1 : current(trace, order, place.position, asked.focus).step;
-    const html = place.question ? place.question.answer : reading.notes[step];
-    part("notes").replaceChildren();
-    if (html === undefined) part("notes").append(el("p", { class: "none", text: "No note for this step." }));
-    else part("notes").innerHTML = html; // the server's own, from the lesson's text
+    const notes = part("notes");
     setText(part("notes-title"), place.question ? "The answer" : "Notes");
-    typeset(part("notes"));
+    if (place.question) notes.replaceChildren(...answerOf(place.question));
+    else if (reading.notes[step] === undefined) notes.replaceChildren(el("p", { class: "none", text: "No note for this step." }));
+    else {
+      notes.innerHTML = reading.notes[step]; // the server's own, from the lesson's text
+      typeset(notes);
+    }
   }
 
   let heard = 0; // when the hall last spoke

@@ -5,6 +5,7 @@ import { parseCell } from "../player/cellname.js";
 import { el } from "../player/dom.js";
 import { current } from "../player/moves.js";
 import { captionParts } from "../player/words.js";
+import { answerOf } from "./cards.js";
 import { typeset } from "../lesson/math.js";
 
 const WIDTH = 1000; // the figure is drawn at this width and scaled, so that it looks as it does in the hall
@@ -48,12 +49,8 @@ export function createPreview(host, { trace, replay, order, focus, title }) {
       if (place.question) {
         words.innerHTML = place.question.prompt; // the server's own, from the lesson's text
         words.prepend(el("b", { class: "preview-kind", text: place.kind === "answer" ? "Answer to: " : "Question: " }));
-        if (place.kind === "answer") {
-          const answer = el("div", { class: "preview-answer" });
-          answer.innerHTML = place.question.answer;
-          words.append(answer);
-        }
         typeset(words);
+        if (place.kind === "answer") words.append(el("div", { class: "preview-answer" }, ...answerOf(place.question)));
       } else {
         words.replaceChildren(...captionParts(trace, at.step).map((part) => (part.number ? el("b", { text: part.text }) : part.text)));
       }
