@@ -111,7 +111,7 @@ def test_every_kind_of_step_has_its_section(name: str) -> None:
 def test_a_lesson_reads_well_at_any_sizes(name: str, sizes: Sizes) -> None:
     run, text = reading(name, sizes)
     plain = unescape(re.sub(r"<[^>]+>", " ", text.html))
-    assert "None" not in plain
+    assert not re.search(r"\bNone\b(?! is near)", plain)  # a claim's own words apart
     assert "{{" not in plain
     assert "{%" not in plain
     assert not re.search(r"\b1 (rows|columns|keys|queries|tiles|blocks|splits|steps|numbers)\b", plain)
