@@ -85,9 +85,9 @@ class Facts:
     def names(self) -> dict[str, Any]:
         """Every name that a text may use."""
         own = (
-            "steps", "first", "final", "go", "value", "old", "numbers", "caption", "label", "rises", "keeps", "starts", "watch",
+            "steps", "first", "final", "go", "value", "old", "numbers", "column", "along", "caption", "label", "rises", "keeps", "starts", "watch",
             "ledger", "traffic", "closed", "closed_total", "formed", "launch_traffic", "traffic_table", "ideal", "least", "other",
-            "alike", "sizes", "output", "shared_bytes", "blocks", "flops", "masked", "decode_form", "yours",
+            "alike", "apart", "sizes", "output", "shared_bytes", "blocks", "flops", "masked", "decode_form", "yours",
         )  # fmt: skip
         free = {
             "fmt": fmt, "tex": tex, "texlist": texlist, "count": count, "plural": plural, "percent": percent, "cite": cite,
@@ -145,6 +145,11 @@ class Facts:
     def final(self, name: str, **where: int) -> int | None:
         """The last such step; None where these sizes have none."""
         return next(reversed(self.steps(name, **where)), None)
+
+    def along(self, t: int, axis: str) -> int:
+        """Where the block of step t stands along an axis of its grid: split, head, batch …"""
+        trace = self.run.trace
+        return trace.meta.launches[trace.step_info(t).launch].coordinates(int(trace.steps_block[t]))[axis]
 
     def go(self, target: str | int | None, cell: str | None = None, **where: int) -> str:
         """The address of a step for a Markdown link: `[the phrase]({{ go("update m, l", j=1) }})`.
@@ -205,9 +210,20 @@ class Facts:
         shape = (info.planes, info.rows, info.cols)
         return np.asarray(found.reshape(shape)[plane], np.float32)
 
+    def column(self, name: str, t: int | None = None, col: int = 0, plane: int = 0) -> list[float]:
+        """A column of a slot or an array after step t, as `value`; empty where it holds none."""
+        table = self._table(name, t, plane)
+        return [] if table is None or col >= table.shape[1] else [float(x) for x in table[:, col]]
+
     def output(self, name: str, *index: int) -> float:
         """One number of an output: `output("lse", 0, 0, 3)`."""
         return float(self.run.outputs[name][index])
+
+    def apart(self, other: Facts, name: str = "O") -> float:
+        """The largest difference between an output of this run and another's, number by number; NaN and infinities apart."""
+        with np.errstate(invalid="ignore"):
+            gap = np.abs(self.run.outputs[name].astype(np.float64) - other.run.outputs[name])
+        return float(gap[np.isfinite(gap)].max(initial=0.0))
 
     def _changes(self, slot: str, row: int, name: str | None, where: dict[str, int]) -> Iterable[tuple[int, float, float]]:
         """(step, old, new) of every step that updates `slot` and has both numbers."""
