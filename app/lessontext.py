@@ -85,6 +85,10 @@ def write(text: str, place: Place) -> Written:
         result.notes.append((kinds, _render(md, tokens[opened + 1 : closed], place)))
     for opened, closed in reversed(list(_spans(tokens, "notes"))):
         del tokens[opened : closed + 1]
+    for opened, closed in reversed(list(_spans(tokens, "derivation"))):  # a line of reasoning has no head
+        heads = [n for n in range(opened, closed) if tokens[n].type in ("thead_open", "thead_close")]
+        if heads:
+            del tokens[heads[0] : heads[1] + 1]
     for opened, closed in _spans(tokens, "question"):
         (answer,) = _spans(tokens[opened : closed + 1], "answer")
         name, said = _info(tokens[opened])
@@ -281,7 +285,7 @@ def _draw_question(self: RendererHTML, tokens: Sequence[Token], n: int, options:
     name, _ = _info(tokens[n])
     env["question"] = tokens[n]
     return (
-        f'<section class="question" id="q-{escape(name)}" aria-label="Question">\n<p class="kind">Predict, then reveal</p>\n'
+        f'<section class="question" id="q-{escape(name)}">\n<p class="kind">Predict, then reveal</p>\n'
     )
 
 
