@@ -139,7 +139,7 @@ def test_a_lesson_reads_well_at_any_sizes(name: str, sizes: Sizes) -> None:
         assert question.answer
 
 
-@pytest.mark.parametrize("name", list(KERNELS))
+@pytest.mark.parametrize("name", list(closedforms.FORMS))
 def test_closed_form_and_ledger_agree(name: str) -> None:
     for sizes in sizes_of(name):
         run = recorded(name, sizes)
