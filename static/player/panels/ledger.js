@@ -46,7 +46,7 @@ export function createLedger(host, { trace }) {
   }
   host.append(
     el("div", { class: "panel-head" }, el("h2", { text: "Requested traffic" }), el("span", { class: "head-note", text: "so far / total" })),
-    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Requested traffic" },
+    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Requested traffic, array by array" },
       el("table", { class: "ledger" },
         el("thead", {}, el("tr", {}, el("th", { scope: "col", text: "array" }), el("th", { scope: "col", text: "transfers" }),
           el("th", { scope: "col", text: "elements" }), el("th", { scope: "col", text: "bytes" }))),
