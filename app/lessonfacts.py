@@ -85,9 +85,10 @@ class Facts:
     def names(self) -> dict[str, Any]:
         """Every name that a text may use."""
         own = (
-            "steps", "first", "final", "go", "value", "old", "numbers", "column", "along", "caption", "label",
-            "rises", "keeps", "starts", "watch", "ledger", "traffic", "closed", "closed_total", "formed", "launch_traffic", "traffic_table", "ideal", "least", "other",
-            "alike", "apart", "sizes", "output", "shared_bytes", "blocks", "flops", "masked", "decode_form", "yours",
+            "steps", "first", "final", "go", "value", "old", "numbers", "column", "along", "caption", "label", "rises",
+            "keeps", "starts", "watch", "ledger", "traffic", "closed", "closed_total", "formed", "launch_traffic",
+            "traffic_table", "ideal", "least", "other", "alike", "apart", "sizes", "output", "shared_bytes", "blocks",
+            "flops", "masked", "decode_form", "yours",
         )  # fmt: skip
         free = {
             "fmt": fmt, "tex": tex, "texlist": texlist, "count": count, "plural": plural, "percent": percent, "cite": cite,
