@@ -135,3 +135,13 @@ def test_a_lesson_without_script_is_whole(browser: Browser, site: str) -> None:
     page.get_by_role("link", name="All steps in words").first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Online softmax: all steps in words")
     context.close()
+
+
+def test_all_mathematics_is_typeset_and_read_aloud(page: Page, site: str) -> None:
+    for name in LESSONS:
+        opened(page, f"{site}/lessons/{name}")
+        expect(page.locator(".math.unread")).to_have_count(0)
+        formulas = page.locator(".math")
+        assert formulas.count() > 20
+        assert page.locator(".math .katex-mathml math").count() == formulas.count()
+        assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")  # what is wide scrolls in its own place
