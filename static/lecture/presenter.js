@@ -39,7 +39,7 @@ open(part("waiting"), (trace, reading) => {
   createTimer(part("timer"));
 
   const actions = {
-    ...Object.fromEntries(["next", "nextEvent", "previous", "previousEvent", "first", "last", "blank", "clear"].map((action) => [action, ask(action)])),
+    ...Object.fromEntries(["next", "nextEvent", "previous", "previousEvent", "first", "last", "blank", "clear", "students"].map((action) => [action, ask(action)])),
     fullscreen: () => (document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen()).catch(() => {}),
     help: () => help.open(),
   };
