@@ -256,6 +256,8 @@ def _cell_open(self: RendererHTML, tokens: Sequence[Token], n: int, options: Any
     style = str(tokens[n].attrs.pop("style", ""))
     if style == "text-align:right":
         tokens[n].attrs["class"] = "right"
+    if tokens[n].type == "th_open" and not tokens[n + 1].content:  # what heads nothing is no heading
+        tokens[n].tag = tokens[n + 2].tag = "td"
     return str(self.renderToken(tokens, n, options, env))
 
 
@@ -322,7 +324,7 @@ def _draw_aside(self: RendererHTML, tokens: Sequence[Token], n: int, options: An
     if tokens[n].nesting < 0:
         return "</aside>\n"
     title = tokens[n].info.strip().partition(" ")[2]
-    return f'<aside class="remark" aria-label="{escape(title)}">\n<p class="kind">{escape(title)}</p>\n'
+    return f'<aside class="remark" role="note" aria-label="{escape(title)}">\n<p class="kind">{escape(title)}</p>\n'
 
 
 def _draw_derivation(self: RendererHTML, tokens: Sequence[Token], n: int, options: Any, env: dict[str, Any]) -> str:

@@ -22,5 +22,13 @@ export function typeset(root) {
       node.classList.add("unread");
       console.error(`${tex}: ${error.message}`);
     }
+    // A link or a heading cell takes its name from its words; where it holds mathematics alone, that is said in letters.
+    const named = node.closest("a, th");
+    if (named && !wordsBeside(named)) named.setAttribute("aria-label", node.querySelector(".katex-html")?.textContent ?? tex);
   }
+}
+
+/** @returns {boolean} whether anything but mathematics stands in it */
+function wordsBeside(node) {
+  return [...node.childNodes].some((part) => !(part instanceof Element && part.matches(".math")) && part.textContent.trim());
 }
