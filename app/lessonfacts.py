@@ -292,14 +292,17 @@ class Facts:
         """The closed form's elements over all arrays, in one direction or both."""
         return closedforms.total(self._terms(), way)
 
-    def formed(self, kernel: str, way: str | None = None, arrays: tuple[str, ...] = (), **sizes: Any) -> int:
+    def formed(
+        self, kernel: str, way: str | None = None, arrays: tuple[str, ...] = (), key_mask: bool | None = None, **sizes: Any
+    ) -> int:
         """The closed form's elements for any kernel at sizes of one's own (as Problem and Tiling name them); nothing is run.
 
-        arrays: of these alone. What is not given is the reader's.
+        arrays: of these alone. What is not given is the reader's, also whether there is a key mask.
         """
+        masked = self.masked if key_mask is None else key_mask
         asked = {**asdict(self.run.problem), **asdict(self.run.tiling), **sizes}
         problem = Problem(**{name: asked[name] for name in PROBLEM_FIELDS})
-        terms = closedforms.terms(kernel, problem, Tiling(**{name: asked[name] for name in TILING_FIELDS}), self.masked)
+        terms = closedforms.terms(kernel, problem, Tiling(**{name: asked[name] for name in TILING_FIELDS}), masked)
         return closedforms.total(tuple(term for term in terms if not arrays or term.array in arrays), way)
 
     def _of_launch(self, launch: str) -> NDArray[np.bool_]:

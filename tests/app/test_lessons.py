@@ -114,6 +114,7 @@ def test_a_lesson_reads_well_at_any_sizes(name: str, sizes: Sizes) -> None:
     assert not re.search(r"\bNone\b(?! is near)", plain)  # a claim's own words apart
     assert "{{" not in plain
     assert "{%" not in plain
+    assert ":::" not in plain
     assert not re.search(r"\b1 (rows|columns|keys|queries|tiles|blocks|splits|steps|numbers)\b", plain)
     last = len(run.trace.steps) - 1
     for phrase, step in text.links:
