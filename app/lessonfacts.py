@@ -373,8 +373,9 @@ class Facts:
         name = kernel or self.kernel.name
         run = beside(name, tuple(sorted(parameters.items())))
         defaults = {**get(name).defaults(parameters.get("inputs", "random")), "inputs": "random"}
-        query = urlencode({key: as_text(value) for key, value in parameters.items() if value != defaults.get(key)})
-        return Facts(run, get(name), query, here=False, claims=[])
+        differing = {key: as_text(value) for key, value in parameters.items() if value != defaults.get(key)}
+        own = {key: text for key, text in parse_qsl(self.query) if key.startswith(occupancy.PREFIX)}
+        return Facts(run, get(name), urlencode(differing | own), here=False, claims=[])
 
     def alike(self, kernel: str, **changed: Any) -> Facts:
         """An attention kernel on this run's own inputs: the same names answer for it, and its `go` opens it.

@@ -86,7 +86,8 @@ def parse(query: Mapping[str, str], prefix: str = "") -> Parsed:
     if not texts["kv_heads"] or "kv_heads" in errors:
         found["kv_heads"] = found["heads"]
     elif found["heads"] % found["kv_heads"]:
-        errors.setdefault("kv_heads", f"{found['kv_heads']} cannot share {found['heads']} heads evenly; use a divisor of {found['heads']}.")
+        shared = f"{found['kv_heads']} cannot share {n(found['heads'], 'head')} evenly; use a divisor of {found['heads']}."
+        errors.setdefault("kv_heads", shared)
         found["kv_heads"] = found["heads"]
     return Parsed(Sizes(**found), texts, errors)
 
@@ -136,15 +137,16 @@ def _row(asked: Sizes, count: int) -> dict[str, Any]:
     waves = -(-blocks // asked.sms)
     busy = min(blocks, asked.sms)
     return {
-        "splits": count, "with_keys": filled, "keys": keys, "blocks": blocks, "busy": busy, "idle": asked.sms - busy, "waves": waves,
-        "filled": blocks / (waves * asked.sms), "share": percent(blocks / (waves * asked.sms)),
+        "splits": count, "with_keys": filled, "keys": keys, "blocks": blocks, "busy": busy, "idle": asked.sms - busy,
+        "waves": waves, "filled": blocks / (waves * asked.sms), "share": percent(blocks / (waves * asked.sms)),
     }  # fmt: skip
 
 
 def _idle(asked: Sizes, row: dict[str, Any]) -> str:
-    grid = f"{n(asked.batch, 'sequence')} × {n(asked.heads, 'head')} {'is' if row['blocks'] == 1 else 'are'} {n(row['blocks'], 'block')}"
+    are = "is" if row["blocks"] == 1 else "are"
+    grid = f"{n(asked.batch, 'sequence')} × {n(asked.heads, 'head')} {are} {n(row['blocks'], 'block')}"
     if row["idle"]:
-        rest = f"{row['idle']:,} of the GPU's {n(asked.sms, 'SM')} {'has' if row['idle'] == 1 else 'have'} nothing to do"
+        rest = f"{row['idle']:,} of the GPU's {n(asked.sms, 'SM')} {have(row['idle'])} nothing to do"
         return f"Without splits, {grid}: {rest}, {percent(row['idle'] / asked.sms)} of them, however many keys there are."
     if asked.sms == 1:
         return f"Without splits, {grid}, and the one SM is busy with any of them."
@@ -156,17 +158,19 @@ def _idle(asked: Sizes, row: dict[str, Any]) -> str:
 def _each(asked: Sizes) -> str:
     alone = 2 * asked.seqlen_k * asked.head_dim * 2
     cache = alone * asked.batch * asked.kv_heads
-    each = f"{n(asked.seqlen_k, 'key')} and as many values of {n(asked.head_dim, 'number')}"
-    return f"One block reads its head's {each} alone: {size(alone)} in fp16. The cache of them all holds {size(cache)} a layer."
+    each = f"{n(asked.seqlen_k, 'key')} and as many values, {n(asked.head_dim, 'number')} each"
+    return f"One block alone reads its head's {each}: {size(alone)} in fp16. The whole cache is {size(cache)} a layer."
 
 
 def _spread(asked: Sizes, row: dict[str, Any], needed: int) -> str:
     if needed == 1:
-        return "There are as many blocks as SMs, or more: splitting would put no further SM to work, and only even out the last wave."
+        return "There are as many blocks as SMs, or more: splitting puts no further SM to work, and only evens out the last wave."
     if row["splits"] == 1:
         return f"To give every SM a block would take {needed} splits, and {n(asked.seqlen_k, 'key')} cannot be divided further."
-    short = "" if row["idle"] == 0 else f" {n(row['idle'], 'SM')} still {'has' if row['idle'] == 1 else 'have'} none: the keys do not divide further."
-    work = f"all {asked.sms:,} SMs have" if row["idle"] == 0 else f"{n(row['busy'], 'SM')} {'has' if row['busy'] == 1 else 'have'}"
+    work, short = f"all {asked.sms:,} SMs have", ""
+    if row["idle"]:
+        work = f"{n(row['busy'], 'SM')} {have(row['busy'])}"
+        short = f" {n(row['idle'], 'SM')} still {have(row['idle'])} none: the keys are too few."
     return f"Split in {row['splits']}: {n(row['blocks'], 'block')} of at most {n(row['keys'], 'key')}, and {work} work.{short}"
 
 
@@ -183,6 +187,11 @@ def _range(asked: Sizes, chosen: list[splits.Choice]) -> str:
 def n(count: int, word: str) -> str:
     """ "1 key", "4,096 keys"."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def have(count: int) -> str:
+    """The verb for so many."""
+    return "has" if count == 1 else "have"
 
 
 def percent(share: float) -> str:

@@ -34,7 +34,7 @@ async function draw(figure) {
     hovertemplate: `${name}<br>%{x:,} : %{y:,.1f}<extra></extra>`,
   }));
   await Plotly.react(figure.querySelector(".plot"), data, {
-    template: "none", paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font, height: 380, margin: { l: 56, r: 8, t: 8, b: 40 }, dragmode: false,
+    template: "none", paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font, height: 320 + 20 * data.length, margin: { l: 56, r: 8, t: 8, b: 40 }, dragmode: false,
     hoverlabel: { bgcolor: of("raised"), bordercolor: of("line-2"), font: { ...font, color: of("ink") } },
     legend: { orientation: "h", x: 0, y: -0.2, yanchor: "top", font: { ...font, size: 12 } },
     xaxis: { ...axis(x), dtick: undefined, tickvals: places, ticktext: places.map(short) }, yaxis: axis(y),
