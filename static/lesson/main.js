@@ -11,6 +11,7 @@ import { followLinks } from "./links.js";
 import { liveFormulas } from "./live.js";
 import { typeset } from "./math.js";
 import { keepPlace } from "./place.js";
+import { printLight } from "./print.js";
 import { questions } from "./questions.js";
 import { scrollers } from "./scrollers.js";
 import { markSections } from "./sections.js";
@@ -24,6 +25,7 @@ questions(document.querySelectorAll(".question"));
 charts(document.querySelectorAll(".chart"));
 decodeForms(document.querySelectorAll(".decode-form"));
 scrollers(document.querySelectorAll(".math.block, .prose .table, .prose pre"));
+printLight();
 keepPlace(document.querySelectorAll(".prose h2, .prose h3"));
 start();
 

@@ -1,5 +1,7 @@
 // Typesets the mathematics: the text's TeX becomes KaTeX's HTML for the eye and MathML for a screen reader.
 
+import { el } from "../player/dom.js";
+
 /** The figure's hues, by the quantity: \hm{m_i} is an m in the colour of the slot m. */
 const MACROS = Object.fromEntries(["q", "k", "v", "s", "m", "l", "o", "x"].map((name) => [`\\h${name}`, `\\htmlClass{hue-${name}}{#1}`]));
 MACROS["\\ha"] = "\\htmlClass{hue-alpha}{#1}";
@@ -24,7 +26,11 @@ export function typeset(root) {
     }
     // A link or a heading cell takes its name from its words; where it holds mathematics alone, that is said in letters.
     const named = node.closest("a, th");
-    if (named && !wordsBeside(named)) named.setAttribute("aria-label", node.querySelector(".katex-html")?.textContent ?? tex);
+    const shown = node.querySelector(".katex-html");
+    if (named && shown && !wordsBeside(named)) {
+      node.setAttribute("aria-hidden", "true");
+      node.after(el("span", { class: "visually-hidden", text: shown.textContent.replaceAll("\u200b", "") }));
+    }
   }
 }
 

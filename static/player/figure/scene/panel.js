@@ -26,7 +26,8 @@ export function drawPanel(view, panel, index, written) {
   items.push(text(`${p}/title`, at0.x + m.pad, base, name, m.font.heading, 'strong ink'));
   const where = block ? blockPlace(trace, at.launch, block.block) : 'no block has started';
   const place = block && !block.active ? (active ? 'done' : 'waiting') : where;
-  const placeAt = at0.x + m.pad + textWidth(name, m.font.heading, true) + 10 * m.k;
+  const capitals = block ? 10 : 18; // SRAM alone is wider than its four letters are reckoned
+  const placeAt = at0.x + m.pad + textWidth(name, m.font.heading, true) + capitals * m.k;
   const over = launch && launch.sharedBytes > SHARED_LIMIT;
   const bytes = launch ? launch.sharedBytes : 0;
   let memory = `shared memory ${grouped(bytes)} of ${grouped(SHARED_LIMIT)} B`;
