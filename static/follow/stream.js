@@ -2,10 +2,11 @@
 
 const SILENCE_MS = 25_000; // the server speaks every ten seconds
 const FIRST_MS = 500; // then longer, up to LONGEST_MS, and never all students at once
-const LONGEST_MS = 5_000;
+const LONGEST_MS = 8_000;
 
 /**
- * @typedef {"connecting"|"level"|"lost"|"gone"|"full"|"over"} Link  level: every move arrives; gone: there is no such session (now)
+ * @typedef {"connecting"|"level"|"lost"|"gone"|"full"|"over"} Link  level: every move arrives; gone: there is no such session (now);
+ *   over: the lecturer ended it
  * @param {string} code
  * @param {{place: (place: object) => void, link: (link: Link) => void}} told
  */
@@ -20,6 +21,7 @@ export function stream(code, told) {
 
   function open() {
     clearTimeout(timer);
+    timer = 0;
     source?.close();
     heard = performance.now();
     source = new EventSource(`${path}/events`);
@@ -33,7 +35,7 @@ export function stream(code, told) {
       over = true;
       source.close();
       told.link("over");
-      timer = setTimeout(again, LONGEST_MS); // the next lecture may go on under the same code
+      again(); // the next lecture may go on under the same code
     });
     source.addEventListener("error", lost);
   }
@@ -47,24 +49,25 @@ export function stream(code, told) {
 
   /** The browser connects anew by itself, with the number of the last move; where it has given up, it is done here. */
   async function lost() {
-    if (over) return;
-    told.link("lost");
+    if (!over) told.link("lost");
     if (source.readyState !== EventSource.CLOSED) return;
     const answer = await fetch(path).catch(() => null);
-    told.link(answer === null || answer.ok ? "lost" : answer.status === 404 ? "gone" : "full");
+    if (answer && !answer.ok) told.link(answer.status !== 404 ? "full" : over ? "over" : "gone");
+    again();
+  }
+
+  function again() {
     clearTimeout(timer);
-    timer = setTimeout(again, wait * (0.5 + Math.random()));
+    timer = setTimeout(open, wait * (0.5 + Math.random()));
     wait = Math.min(2 * wait, LONGEST_MS);
   }
 
-  const again = () => open();
   /** A phone that slept, a network that changed: nobody tells of a connection that died in silence. */
-  const check = () => {
-    if (!over && performance.now() - heard > SILENCE_MS) {
-      told.link("lost");
-      open();
-    }
-  };
+  function check() {
+    if (timer || performance.now() - heard <= SILENCE_MS) return;
+    if (!over) told.link("lost");
+    open();
+  }
   setInterval(check, 5000);
   document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && check());
   addEventListener("online", open);

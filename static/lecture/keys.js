@@ -27,7 +27,7 @@ const PLAIN = { b: "blank", ".": "blank", f: "fullscreen", f5: "fullscreen", n: 
  * @param {KeyboardEvent} event
  * @returns {string|null}
  */
-export function actionOf(event) {
+function actionOf(event) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return null;
   const target = event.target instanceof Element ? event.target : document.body;
   if (document.querySelector("dialog[open]")) return ["PageDown", "PageUp"].includes(event.key) ? "close" : null; // a clicker goes on

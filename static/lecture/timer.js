@@ -5,7 +5,7 @@ import { el, setText } from "../player/dom.js";
 const KEPT = "flashstep-timer";
 
 /** @param {number} ms @returns {string} "04:07", "1:04:07" */
-export function elapsedText(ms) {
+function elapsedText(ms) {
   const seconds = Math.floor(ms / 1000);
   const two = (n) => String(n).padStart(2, "0");
   const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];

@@ -24,10 +24,13 @@ STOPS = [0, 2, 5, 8, 9, 11, 14, 17, 18]
 READING = {
     "questions": [
         {
-            "id": "rises", "step": 8, "prompt": "<p>Does the maximum <span class='math inline'>m</span> rise?</p>", "result": "Yes",
+            "id": "rises",
+            "step": 8,
+            "prompt": "<p>Does the maximum <span class='math inline'>m</span> rise?</p>",
+            "result": "Yes",
             "answer": "<p>It does, in 3 of 4 rows. <a href='?step=9' data-step='9'>The division</a> comes next.</p>",
         },
-    ],  # fmt: skip
+    ],
     "notes": {"-1": "<p>Welcome everyone.</p>", "9": "<p>The one division.</p>"},
 }
 
