@@ -159,7 +159,7 @@ class Facts:
         the phrase without a link. cell: selected there ("li.0.0").
         """
         t = self.first(target, **where) if isinstance(target, str) else target
-        if t is None:
+        if t is None or (not self.here and len(self.run.trace.steps) > BESIDE_STEPS + 1):  # a lesson would refuse that run
             return "step:none"
         self.claims.append(Claim(t, target if isinstance(target, str) else self.run.trace.step_info(t).name, where))
         if not self.here:

@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 import flashstep as fs
 from flashstep.app import closedforms
 from flashstep.app.lessonfacts import Facts
-from flashstep.app.lessons import FOLDER, LESSONS, Reading, read
+from flashstep.app.lessons import FOLDER, LESSONS, MAX_STEPS, Reading, read
 from flashstep.kernels.record import Run
 from flashstep.kernels.registry import KERNELS, get
 
@@ -151,6 +151,28 @@ def test_closed_form_and_ledger_agree(name: str) -> None:
         formed = {(term.array, term.way): term.elements for term in terms}
         assert formed == {key: counted[key] for key in formed}, sizes
         assert {key for key, elements in counted.items() if elements} <= formed.keys(), sizes
+
+
+def test_a_run_too_long_for_a_lesson_is_not_led_to() -> None:
+    asked: Sizes = {"seqlen_q": 32, "seqlen_k": 32, "block_rows": 2, "block_cols": 2}
+    facts = Facts(recorded("flash-attention-1", asked), get("flash-attention-1"))
+    beside = facts.alike("standard")
+    assert len(beside.run.trace.steps) > MAX_STEPS + 1
+    assert beside.first("store S") is not None
+    assert beside.go("store S") == "step:none"
+    assert facts.alike("flash-attention-2").go("fill Sij").startswith("/lessons/flash-attention-2?step=")
+
+
+@pytest.mark.parametrize("inputs", ["random", "first-tile-masked", "fully-masked-row"])
+def test_a_kernel_alike_stands_on_the_same_inputs(inputs: str) -> None:
+    facts = Facts(recorded("flash-attention-2", {"inputs": inputs}), get("flash-attention-2"), f"inputs={inputs}&seed=0")
+    other = facts.alike("flash-attention-1", block_cols=2)
+    assert other.Bc == 2
+    assert other.masked == facts.masked
+    at = other.first("load K, V", j=2)
+    assert other.go("load K, V", j=2) == f"/lessons/flash-attention-1?inputs={inputs}&seed=0&block_cols=2&step={at}"
+    assert facts.apart(other) < 1e-6
+    assert facts.apart(Facts(recorded("flash-attention-2", {"seed": 1}), get("flash-attention-2"))) > 0.1
 
 
 # ---- the pages
