@@ -13,7 +13,7 @@ import ifaddr
 
 EVERYWHERE = ("0.0.0.0", "::", "")
 # Bridges to containers and virtual machines: addresses of this machine that nobody in the room can reach.
-INWARD = ("docker", "br-", "veth", "virbr", "vmnet", "vboxnet", "lo", "cni", "podman")
+INWARD = ("docker", "br-", "veth", "virbr", "vmnet", "vboxnet", "cni", "podman")
 
 
 def reachable(host: str, port: int, names: Iterable[str] = ()) -> list[str]:

@@ -54,6 +54,11 @@ open(part("player"), (trace, reading) => {
     url.search = url.search.replaceAll("%40", "@");
     return url;
   }
+  function exploreAddress() {
+    const url = addressOf({ path: `/explore/${lecture.kernel}` });
+    url.searchParams.delete("card"); // the explorer has steps only
+    return url.href;
+  }
   keepAddress(state, { keys: ["index", "cell"], addressOf: ({ index, cell }) => addressOf({ index, cell }) });
   addEventListener("popstate", () => {
     const found = new URLSearchParams(location.search);
@@ -63,7 +68,7 @@ open(part("player"), (trace, reading) => {
   const help = createHelp(document.body);
   const question = createQuestion(part("question"), (step) => go(atPosition(places, order.positionOf(step)), "jump"));
   createEnd(part("end"), trace, lecture);
-  const bar = createBar(part("bar"), { title: lecture.title, explore: () => addressOf({ path: `/explore/${lecture.kernel}` }).href }, actions);
+  const bar = createBar(part("bar"), { title: lecture.title, explore: exploreAddress }, actions);
   const students = createStudents({ title: part("title-students"), count: bar.count, lecture });
 
   // What a person chooses in the figure and in a formula moves the lecture.
@@ -71,7 +76,8 @@ open(part("player"), (trace, reading) => {
   player.state.subscribe((now, before) => {
     if (showing) return;
     const to = now.position === before.position ? {} : { index: atPosition(places, now.position) };
-    state.set({ ...to, cell: now.cell }, now.position === before.position ? "step" : "jump");
+    const moved = state.set({ ...to, cell: now.cell }, now.position === before.position ? "step" : "jump");
+    if (!moved && now.focus !== before.focus) show(state.get(), state.get()); // another block is followed where several run
   });
 
   const windows = wire(lecture);
