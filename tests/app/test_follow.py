@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -171,7 +172,8 @@ def test_a_follower_gets_the_newest_place_and_goes_on_from_it() -> None:
             with pytest.raises(StopAsyncIteration):
                 await anext(follower)
 
-    asyncio.run(lecture())
+    with ThreadPoolExecutor(1) as apart:  # the browser tests keep a loop running in the thread of the tests
+        apart.submit(asyncio.run, lecture()).result()
 
 
 def test_a_student_page_opens_for_a_code_and_says_where_there_is_none(client: TestClient) -> None:
