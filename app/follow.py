@@ -20,14 +20,14 @@ import segno
 from fastapi import APIRouter, Depends, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
 from ..kernels import registry
 from . import assets
 from .addresses import reachable
 from .api import read_json
 from .local import ONLY_HERE
-from .pages import error_page, render
+from .pages import render
 from .settings import Settings
 
 router = APIRouter(prefix="/api/follow")
@@ -276,12 +276,23 @@ async def events(request: Request, session: Found, open_sessions: Open) -> Respo
     return StreamingResponse(told(), media_type="text/event-stream", headers=headers)
 
 
+@page.get("/f/")
+async def join(open_sessions: Open, code: str = "") -> Response:
+    """Where a student types the code."""
+    if not code.strip():
+        return render("join.html", current=None, code="", error="")
+    session = open_sessions.find(code)
+    if session is None:
+        return render("join.html", 404, current=None, code=code, error=GONE)
+    return RedirectResponse(f"/f/{session.code}", 303)
+
+
 @page.get("/f/{code}")
 async def student(code: str, open_sessions: Open) -> Response:
     """What a student opens: the printed link."""
     session = open_sessions.find(code)
     if session is None:
-        return error_page(404, "There is no such lecture", GONE)
+        return render("join.html", 404, current=None, code=code, error=GONE)
     titles = {kernel.name: kernel.title for kernel in registry.KERNELS.values()}
     return render(
         "follow.html", embedded={"code": session.code, "titles": titles}, modules=assets.modules("follow/main.js")

@@ -180,6 +180,9 @@ def test_a_student_page_opens_for_a_code_and_says_where_there_is_none(client: Te
     code = begin(client)["code"]
     assert client.get(f"/f/{code}").status_code == 200
     assert client.get(f"/f/{code.upper()}").status_code == 200
-    gone = client.get("/f/zzzzz")
-    assert gone.status_code == 404
-    assert "no lecture with this code" in gone.text
+    for gone in (client.get("/f/zzzzz"), client.get("/f/?code=zzzzz")):
+        assert gone.status_code == 404
+        assert "no lecture with this code" in gone.text
+    assert client.get("/f/").status_code == client.get("/f").status_code == 200
+    typed = client.get("/f/", params={"code": f" {code.upper()} "}, follow_redirects=False)
+    assert (typed.status_code, typed.headers["location"]) == (303, f"/f/{code}")
