@@ -35,11 +35,12 @@ BESIDE_STEPS = 2_000  # another run keeps its numbers up to here, and only its c
 
 @dataclass(frozen=True)
 class Claim:
-    """What a link says of the step it leads to: the step's name, and where it stands. For the tests."""
+    """What a link says of the step it leads to: the step's name, and where it stands in which run. For the tests."""
 
     step: int
     name: str
     where: dict[str, int]
+    run: Run = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ class Facts:
         t = self.first(target, **where) if isinstance(target, str) else target
         if t is None or (not self.here and len(self.run.trace.steps) > BESIDE_STEPS + 1):  # a lesson would refuse that run
             return "step:none"
-        self.claims.append(Claim(t, target if isinstance(target, str) else self.run.trace.step_info(t).name, where))
+        self.claims.append(Claim(t, target if isinstance(target, str) else self.run.trace.step_info(t).name, where, self.run))
         if not self.here:
             parts = [self.query, f"step={t}", f"cell={cell}" if cell else ""]
             return f"/lessons/{self.kernel.name}?" + "&".join(part for part in parts if part)
@@ -375,7 +376,7 @@ class Facts:
         defaults = {**get(name).defaults(parameters.get("inputs", "random")), "inputs": "random"}
         differing = {key: as_text(value) for key, value in parameters.items() if value != defaults.get(key)}
         own = {key: text for key, text in parse_qsl(self.query) if key.startswith(occupancy.PREFIX)}
-        return Facts(run, get(name), urlencode(differing | own), here=False, claims=[])
+        return Facts(run, get(name), urlencode(differing | own), here=False, claims=self.claims)
 
     def alike(self, kernel: str, **changed: Any) -> Facts:
         """An attention kernel on this run's own inputs: the same names answer for it, and its `go` opens it.
@@ -389,7 +390,7 @@ class Facts:
         small = estimate(kernel, *arrays, key_mask=mask, **asked).steps <= BESIDE_STEPS
         run = record(kernel, *arrays, key_mask=mask, values="all" if small else "none", **asked)
         query = {**dict(parse_qsl(self.query)), **{name: as_text(value) for name, value in changed.items()}}
-        return Facts(run, get(kernel), urlencode(query), here=False, claims=[])
+        return Facts(run, get(kernel), urlencode(query), here=False, claims=self.claims)
 
 
 @lru_cache(maxsize=128)

@@ -20,6 +20,7 @@ import { decodeForms } from "./splits.js";
 const data = JSON.parse(document.getElementById("explore").textContent);
 const host = document.getElementById("player");
 
+start(); // the recording is on its way while the text is set
 typeset(document.getElementById("lesson"));
 questions(document.querySelectorAll(".question"));
 charts(document.querySelectorAll(".chart"));
@@ -27,7 +28,6 @@ decodeForms(document.querySelectorAll(".decode-form"));
 scrollers(document.querySelectorAll(".math.block, .prose .table, .prose pre"));
 printLight();
 keepPlace(document.querySelectorAll(".prose h2, .prose h3"));
-start();
 
 /** Ask for the recording, with progress and a way out, and open the player on it. */
 async function start() {

@@ -7,15 +7,18 @@ import re
 from functools import cache
 from html import unescape
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
+import numpy as np
 import pytest
 from digits import typed
 from fastapi.testclient import TestClient
 
 import flashstep as fs
-from flashstep.app import closedforms
+from flashstep.app import closedforms, parameters
 from flashstep.app.lessonfacts import Facts
 from flashstep.app.lessons import FOLDER, LESSONS, MAX_STEPS, Reading, read
+from flashstep.app.settings import Settings
 from flashstep.kernels.record import Run
 from flashstep.kernels.registry import KERNELS, get
 
@@ -122,10 +125,11 @@ def test_a_lesson_reads_well_at_any_sizes(name: str, sizes: Sizes) -> None:
         assert 0 <= step <= last
     # What a link says of its step, looked up in the trace by its own words.
     for claim in text.claims:
-        view = run.trace.steps[claim.step]
+        trace = claim.run.trace
+        view = trace.steps[claim.step]
         assert view.name == claim.name.rpartition("/")[2]
-        info = run.trace.meta.steps[int(run.trace.steps_kind[claim.step])]
-        launch = run.trace.meta.launches[info.launch] if info.launch >= 0 else None
+        info = trace.meta.steps[int(trace.steps_kind[claim.step])]
+        launch = trace.meta.launches[info.launch] if info.launch >= 0 else None
         if "/" in claim.name:
             assert launch is not None
             assert launch.name == claim.name.partition("/")[0]
@@ -173,6 +177,41 @@ def test_a_kernel_alike_stands_on_the_same_inputs(inputs: str) -> None:
     assert other.go("load K, V", j=2) == f"/lessons/flash-attention-1?inputs={inputs}&seed=0&block_cols=2&step={at}"
     assert facts.apart(other) < 1e-6
     assert facts.apart(Facts(recorded("flash-attention-2", {"seed": 1}), get("flash-attention-2"))) > 0.1
+
+
+@ALL
+def test_a_link_to_another_run_opens_that_run(name: str) -> None:
+    _, text = reading(name, {})
+    told = [claim for claim in text.claims if claim.run is not reading(name, {})[0]]
+    links = re.findall(r'href="(/lessons/[^"?]+\?[^"]*)" class="go other"', text.html)
+    assert len(links) >= 3
+    steps = {(claim.run.kernel, len(claim.run.trace.steps), claim.step) for claim in told}
+    for link in links:
+        address = urlsplit(unescape(link))
+        query = dict(parse_qsl(address.query))
+        kernel = address.path.rpartition("/")[2]
+        parsed = parameters.parse(get(kernel), query, Settings(), lambda _: None)
+        assert parsed.request is not None, link
+        opened = recorded(kernel, parsed.request.parameters)
+        assert (kernel, len(opened.trace.steps), int(query["step"])) in steps, link
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@ALL
+@pytest.mark.parametrize("key", [0.5, NAN, INF, -INF])
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_lesson_reads_a_persons_own_arrays(name: str, key: float, masked: bool) -> None:
+    numbers = np.random.default_rng(1)
+    q, k, v = (numbers.standard_normal((5, 4)).astype(np.float32) for _ in range(3))
+    k[1, 0] = key
+    if KERNELS[name].matrix:
+        run = fs.record(name, np.full((3, 6), key) if masked else k, values="all", block_rows=2, block_cols=2)
+    else:
+        asked: Any = {"key_mask": np.arange(5) > 2} if masked else {}
+        run = fs.record(name, q[:1] if KERNELS[name].one_query else q, k, v, values="all", block_rows=2, block_cols=2, **asked)
+    assert read(LESSONS[name], run, "arrays=0").html
 
 
 # ---- the pages
