@@ -13,7 +13,7 @@ import { typeset } from "./math.js";
 import { keepPlace } from "./place.js";
 import { printLight } from "./print.js";
 import { questions } from "./questions.js";
-import { scrollers } from "./scrollers.js";
+import { scrollers, wideFormulas } from "./scrollers.js";
 import { markSections } from "./sections.js";
 import { decodeForms } from "./splits.js";
 
@@ -26,6 +26,7 @@ questions(document.querySelectorAll(".question"));
 charts(document.querySelectorAll(".chart"));
 decodeForms(document.querySelectorAll(".decode-form"));
 scrollers(document.querySelectorAll(".math.block, .prose .table, .prose pre"));
+wideFormulas(document.querySelector(".prose"), document.querySelectorAll(".prose .math.inline"));
 printLight();
 keepPlace(document.querySelectorAll(".prose h2, .prose h3"));
 

@@ -138,6 +138,7 @@ def test_a_lesson_without_script_is_whole(browser: Browser, site: str) -> None:
 
 
 def test_all_mathematics_is_typeset_and_read_aloud(page: Page, site: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
     for name in LESSONS:
         opened(page, f"{site}/lessons/{name}")
         expect(page.locator(".math.unread")).to_have_count(0)
