@@ -233,6 +233,7 @@ def export(
     asked: Asked,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, usually .html.")],
     step: Annotated[int, typer.Option(help="The step that it opens at.", min=0)] = 0,
+    lesson: Annotated[bool, typer.Option("--lesson", help="The kernel's lesson on this run, the player beside it.")] = False,
     values: Annotated[
         str | None, typer.Option(help="Numbers to keep: all, focus or none; by default what fits.", show_default=False)
     ] = None,
@@ -249,7 +250,11 @@ def export(
     last = len(run.trace.steps) - 1
     if step > last:
         raise Refused(f"There is no step {step}: steps run from 0 to {last}.")
-    text = exporting.page(run.to_bytes(), {"step": str(step)} if step else {}).encode()
+    if lesson and step:
+        note("A lesson opens at its beginning, so there is no use for --step; it is ignored.")
+    trace = run.to_bytes()
+    page = exporting.lesson_page(trace) if lesson else exporting.page(trace, {"step": str(step)} if step else {})
+    text = page.encode()
     write_whole(output, text)
     meta = run.trace.meta
     print(f"{output}: {meta.title}, {last:,} steps, {kept_words(meta.values, meta.focus)}, {size(len(text))}")

@@ -11,24 +11,39 @@ import base64
 import gzip
 import hashlib
 import json
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ..kernels import registry
+from ..kernels.record import load_bytes
 from ..trace.file import from_bytes
 from ..trace.layout import Meta
 from . import assets
 from .fields import MATRIX, NUMBERS
+from .lessons import LESSONS, MAX_STEPS, read
 from .source import coloured
 from .tables import size
 
 LIMIT = 64 * 2**20  # bytes of a trace; a browser reads the page whole before it shows anything
 STYLES = ("css/base.css", "css/figure.css", "css/player.css", "css/saved.css")
-ENTRY = "player/saved.js"
+LESSON_STYLES = (*STYLES, "vendor/katex/katex.min.css", "css/math.css", "css/lesson.css", "css/decode.css")
+CHART_STYLE, CHARTS = "css/charts.css", "vendor/plotly-cartesian.min.js"
 PREFIX = "flashstep/"  # of a module's name inside the page
+POLICY = (
+    "default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+)
+# Of mathematics: its letters are in the page, and KaTeX and Plotly place things by style attributes.
+LESSON_POLICY = POLICY + "; font-src data:; style-src-attr 'unsafe-inline'"
+FONT = re.compile(r"url\((fonts/[\w-]+\.woff2)\) ?format\([^)]*\)(?:,url\([^)]*\) ?format\([^)]*\))*")
+PICTURE = re.compile(r'url\("/static/([\w./-]+)"\)')
+SITE_LINK = re.compile(r'<a\b[^>]*\bhref="/[^"]*"[^>]*>(.*?)</a>', re.S)
+FORM = re.compile(r"(<form\b[^>]*>)(.*?)(</form>)", re.S)
+BUTTON = re.compile(r"<button\b.*?</button>", re.S)
 
 templates = Environment(
     loader=FileSystemLoader(assets.TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -37,6 +52,10 @@ templates = Environment(
 
 class TooLarge(ValueError):
     """A trace that is too large for one page; the message is a sentence that says how to make it smaller."""
+
+
+class NoLesson(ValueError):
+    """A run that no lesson tells; the message is a sentence."""
 
 
 def page(trace: bytes, at: Mapping[str, str] | None = None) -> str:
@@ -48,15 +67,47 @@ def page(trace: bytes, at: Mapping[str, str] | None = None) -> str:
     refuse_too_large(len(trace))
     meta = from_bytes(trace).meta
     kernel = registry.KERNELS.get(meta.kernel)
+    data = {"idea": kernel.idea if kernel else "", "at": urlencode(dict(at or {})), "sources": coloured(meta.sources)}
+    return assembled("saved.html", meta, trace, entry="player/saved.js", styles=STYLES, policy=POLICY, data=data)
+
+
+def lesson_page(trace: bytes) -> str:
+    """The HTML of a page with the lesson of the trace's kernel, told on this very run, and the player beside it.
+
+    Raises as `page`, and `NoLesson` where there is none to tell of it.
+    """
+    refuse_too_large(len(trace))
+    run = load_bytes(trace)
+    meta, steps = run.trace.meta, len(run.trace.steps) - 1
+    lesson = LESSONS.get(meta.kernel)
+    if lesson is None:
+        raise NoLesson(f"There is no lesson on {meta.title}; without --lesson the run is exported as it is.")
+    if steps > MAX_STEPS:
+        raise NoLesson(f"This run takes {steps:,} steps, and a lesson goes through {MAX_STEPS:,} at most; choose smaller sizes.")
+    if meta.values != "all":
+        raise NoLesson("A lesson tells every number of its run, and not all of this one's were kept; choose smaller sizes.")
+    reading = read(lesson, run)
+    charts = 'class="chart"' in reading.html
     return assembled(
-        "saved.html",
-        entry=ENTRY,
-        styles=STYLES,
-        title=meta.title,
-        facts=facts(meta),
-        data={"idea": kernel.idea if kernel else "", "at": urlencode(dict(at or {})), "sources": coloured(meta.sources)},
-        trace=base64.b64encode(gzip.compress(trace, 9, mtime=0)).decode(),
+        "saved-lesson.html",
+        meta,
+        trace,
+        entry="lesson/saved.js",
+        styles=LESSON_STYLES,
+        scripts=("vendor/katex/katex.min.js", *((CHARTS,) if charts else ())),
+        policy=LESSON_POLICY,
+        charts=charts,
+        lesson=lesson,
+        contents=reading.contents,
+        text=without_server(reading.html),
+        data={},
     )
+
+
+def without_server(html: str) -> str:
+    """A lesson's text where nothing can be asked: links within the site are words, and its forms show what they were asked."""
+    html = SITE_LINK.sub(r"\1", html)
+    return FORM.sub(lambda form: f'{form[1]}<fieldset disabled class="kept">{BUTTON.sub("", form[2])}</fieldset>{form[3]}', html)
 
 
 def refuse_too_large(count: int) -> None:
@@ -68,19 +119,37 @@ def refuse_too_large(count: int) -> None:
         )
 
 
-def assembled(template: str, *, entry: str, styles: tuple[str, ...], **parts: Any) -> str:
-    """`template` with the modules that `entry` needs, `styles` and the theme's script inlined, and the page's nonce."""
+def assembled(
+    template: str,
+    meta: Meta,
+    trace: bytes,
+    *,
+    entry: str,
+    styles: tuple[str, ...],
+    policy: str,
+    scripts: tuple[str, ...] = (),
+    charts: bool = False,
+    **parts: Any,
+) -> str:
+    """`template` with the trace, the modules that `entry` needs, styles and scripts inlined, and the page's nonce."""
     modules = {PREFIX + name: _address(assets.renamed(name, PREFIX.__add__)) for name in assets.modules(entry)}
-    inlined = {
+    found: dict[str, Any] = {
+        "title": meta.title,
+        "facts": facts(meta),
+        "trace": base64.b64encode(gzip.compress(trace, 9, mtime=0)).decode(),
         "imports": _json({"imports": modules}),
-        "style": _inside("style", "\n".join(_text(name) for name in styles)),
+        # Plotly leaves the page's styles alone where it finds one under this name.
+        "styles": [("", _inside("style", "\n".join(map(_style, styles))))]
+        + ([("plotly.js-style-global", _inside("style", _style(CHART_STYLE)))] if charts else []),
+        "scripts": [_inside("script", _text(name)) for name in scripts],
         "theme": _inside("script", _text("theme.js")),
-        "icon": "data:image/svg+xml;base64," + base64.b64encode((assets.STATIC / "favicon.svg").read_bytes()).decode(),
+        "icon": _data(assets.STATIC / "favicon.svg"),
         "start": PREFIX + entry,
+        **parts,
     }
-    found = json.dumps([inlined, parts], sort_keys=True).encode()
-    nonce = base64.b64encode(hashlib.sha256(found).digest()[:18]).decode()
-    return templates.get_template(template).render(**inlined, **parts, nonce=nonce)
+    digest = hashlib.sha256(json.dumps(found, sort_keys=True, default=repr).encode()).digest()
+    nonce = base64.b64encode(digest[:18]).decode()
+    return templates.get_template(template).render(**found, nonce=nonce, policy=policy.format(nonce))
 
 
 def facts(meta: Meta) -> list[tuple[str, str]]:
@@ -101,6 +170,24 @@ def facts(meta: Meta) -> list[tuple[str, str]]:
 
 def _text(name: str) -> str:
     return (assets.STATIC / name).read_text(encoding="utf-8")
+
+
+def _style(name: str) -> str:
+    """A style sheet with its fonts and pictures in it."""
+    folder = (assets.STATIC / name).parent
+
+    def font(found: re.Match[str]) -> str:
+        return f'url({_data(folder / found[1])}) format("woff2")'
+
+    def picture(found: re.Match[str]) -> str:
+        return f'url("{_data(assets.STATIC / found[1])}")'
+
+    return PICTURE.sub(picture, FONT.sub(font, _text(name)))
+
+
+def _data(path: Path) -> str:
+    """A file as a data address."""
+    return f"data:{assets.TYPES[path.suffix]};base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
 def _address(text: str) -> str:

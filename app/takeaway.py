@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from . import assets, export
+from . import assets, export, parameters
 from .api import Shared, ask, find_kernel, unknown_kernel
 from .jobs import QueueFull
 from .pages import asked, error_page, form_context, render
@@ -18,7 +18,7 @@ PATIENCE = 20  # seconds that a download waits for its recording
 
 @router.get("/export/{name}")
 async def one_file(name: str, request: Request, shared: Shared) -> Response:
-    """The run that the query asks for, as one HTML file to keep."""
+    """The run that the query asks for, as one HTML file to keep; `lesson=1`: with the kernel's lesson on it."""
     kernel = find_kernel(name)
     if kernel is None:
         return error_page(404, "There is no such kernel", unknown_kernel(name))
@@ -38,12 +38,16 @@ async def one_file(name: str, request: Request, shared: Shared) -> Response:
             sentence = job.fault or "It is still being recorded: open it in the explorer first."
             return error_page(503, "That takes a while", sentence)
         place = {name: query[name] for name in PLACE if name in query}
-        text = await run_in_threadpool(export.page, trace, place)
+        lesson = parameters.truth(query.get("lesson"))
+        text = await (run_in_threadpool(export.lesson_page, trace) if lesson else run_in_threadpool(export.page, trace, place))
     except export.TooLarge as error:
         return error_page(413, "That is too large", str(error))
+    except export.NoLesson as error:
+        return error_page(422, "There is no such lesson", str(error))
     except QueueFull:
         return error_page(503, "That takes a while", "Other recordings are being made; try again in a few seconds.")
-    headers = {"Content-Disposition": f'attachment; filename="{kernel.name}.html"'}
+    name = f"{kernel.name}-lesson" if lesson else kernel.name
+    headers = {"Content-Disposition": f'attachment; filename="{name}.html"'}
     return Response(text, headers=headers, media_type="text/html")
 
 

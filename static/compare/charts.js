@@ -14,7 +14,7 @@ let loading = null;
 
 /** Plotly, fetched once. */
 export function plotly() {
-  loading ??= new Promise((resolve, reject) => {
+  loading ??= window.Plotly ? Promise.resolve(window.Plotly) : new Promise((resolve, reject) => { // a saved page holds it
     const script = document.createElement("script");
     script.src = SOURCE;
     script.addEventListener("load", () => resolve(window.Plotly));

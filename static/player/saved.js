@@ -2,16 +2,10 @@
 
 import { el } from "./dom.js";
 import { createPlayer } from "./player.js";
-import { parse } from "./trace.js";
+import { savedTrace, whyNot } from "./unpack.js";
 
 const host = document.getElementById("player");
 const saved = JSON.parse(document.getElementById("saved").textContent);
-
-/** The trace's bytes, as the page holds them. @returns {Promise<ArrayBuffer>} */
-export async function unpack(base64) {
-  const packed = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
-  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
-}
 
 /** Open where it was saved, unless the address asks for another place. */
 function place() {
@@ -23,16 +17,10 @@ function place() {
   }
 }
 
-async function open() {
-  const node = document.getElementById("trace");
-  const trace = parse(await unpack(node.textContent));
-  node.remove(); // it is in memory now, and need not be twice
+savedTrace().then((trace) => {
   place();
   const player = createPlayer(host, trace, { idea: saved.idea, alone: true });
   player.fill(saved.sources);
-}
-
-open().catch((error) => {
-  const sentence = "DecompressionStream" in globalThis ? `This file cannot be played: ${error.message}` : "This browser is too old to play this file: one of 2023 or later can.";
-  host.replaceChildren(el("div", { class: "waiting", role: "alert" }, el("p", { text: sentence })));
+}).catch((error) => {
+  host.replaceChildren(el("div", { class: "waiting", role: "alert" }, el("p", { text: whyNot(error) })));
 });

@@ -18,6 +18,7 @@ from web import is_sentence
 
 import flashstep as fs
 from flashstep.app import assets, cli, export
+from flashstep.app.lessons import LESSONS
 from flashstep.trace import file
 from flashstep.trace.layout import TraceError
 from flashstep.trace.trace import Trace
@@ -154,6 +155,39 @@ def test_the_page_says_what_was_recorded(asked: dict[str, Any], wanted: str) -> 
     assert ", ".join(f"{label} {value}" for label, value in export.facts(meta)) == wanted
 
 
+# A lesson
+
+
+@pytest.mark.parametrize("kernel", LESSONS)
+def test_a_lesson_is_one_page_with_its_text_its_letters_and_its_run(kernel: str) -> None:
+    run = fs.record(kernel)
+    html = export.lesson_page(run.to_bytes())
+    tags = Tags(html)
+    assert gzip.decompress(base64.b64decode(tags.scripts[-2])) == run.to_bytes()
+    assert unescape(LESSONS[kernel].title) in unescape(html)
+    for tag, attributes in tags.tags:
+        address = attributes.get("src") or attributes.get("href") or "#"
+        outside = tag == "a" and address.startswith("https://")  # a paper, for whoever has a network
+        assert outside or address.startswith(("#", "?", "data:")), (tag, attributes)
+        assert tag != "form" or "method" in attributes
+        assert tag not in ("img", "iframe", "object", "link") or address.startswith("data:")
+    style = re.findall(r"<style[^>]*>(.*?)</style>", html, re.S)
+    assert re.findall(r'url\((?!"?data:)[^)]*\)', "".join(style)) == []
+    assert "".join(style).count("data:font/woff2") >= 19
+    assert set(modules(html)) == {"flashstep/" + name for name in assets.modules("lesson/saved.js")}
+    # A link that moves the figure stays, one that leads to another page of the site is its words.
+    steps: list[str] = re.findall(r'<a [^>]*data-step="(\d+)"', html)
+    assert len(steps) > 5
+    assert all(int(step) < len(run.trace.steps) for step in steps)
+
+
+def test_a_run_without_a_lesson_says_so() -> None:
+    with pytest.raises(export.NoLesson, match="a lesson goes through 2,000 at most"):
+        export.lesson_page(fs.record("standard", seqlen_q=128, seqlen_k=128).to_bytes())
+    with pytest.raises(export.NoLesson, match="not all of this one's were kept"):
+        export.lesson_page(fs.record("standard", values="focus").to_bytes())
+
+
 # The command line
 
 
@@ -205,6 +239,15 @@ def test_the_explorers_download(client: TestClient, run: fs.Run, html: str) -> N
     assert answer.headers["content-type"].startswith("text/html")
     assert answer.headers["content-disposition"] == 'attachment; filename="flash-attention-2.html"'
     assert answer.text == html
+
+
+def test_the_lessons_download(client: TestClient) -> None:
+    answer = client.get("/export/flash-attention-2?seqlen_k=12&lesson=1")
+    assert answer.headers["content-disposition"] == 'attachment; filename="flash-attention-2-lesson.html"'
+    assert answer.text == export.lesson_page(fs.record("flash-attention-2", seqlen_k=12).to_bytes())
+    refused = client.get("/export/standard?seqlen_q=128&seqlen_k=128&lesson=1")
+    assert refused.status_code == 422
+    assert "a lesson goes through" in refused.text
 
 
 def test_what_cannot_be_downloaded_is_said_on_a_page(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

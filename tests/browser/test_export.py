@@ -227,6 +227,29 @@ def test_a_hostile_trace_is_only_text_in_its_file(alone: Page, tmp_path: Path) -
     assert opened.stopped == []
 
 
+def test_a_lesson_is_read_from_a_file_without_a_network(alone: Page, tmp_path: Path) -> None:
+    run = fs.record("flash-decoding")
+    (tmp_path / "lesson.html").write_text(export.lesson_page(run.to_bytes()), encoding="utf-8")
+    opened = File(alone, tmp_path / "lesson.html")
+    expect(alone.locator("html")).to_have_attribute("data-lesson", "ready")
+    assert alone.locator(".math").count() == alone.locator(".math:has(.katex)").count() > 50
+    assert alone.evaluate("document.fonts.ready.then(() => document.fonts.check('16px KaTeX_Main'))")
+    link = alone.locator("a[data-step]:visible").first
+    step = int(link.get_attribute("data-step") or -1)
+    link.click()
+    opened.at(step, run)
+    alone.locator(".question .reveal > summary").first.click()
+    expect(alone.locator(".question .answer").first).to_be_visible()
+    chart = alone.locator(".chart").first
+    chart.scroll_into_view_if_needed()
+    expect(chart.locator("svg.main-svg").first).to_be_visible(timeout=20_000)
+    for field in alone.locator(".decode-form input[type='text']").all():
+        expect(field).to_be_disabled()  # nobody could work it out anew
+    assert [address for address in opened.asked if not address.startswith((tmp_path / "lesson.html").as_uri())] == []
+    assert opened.stopped == []
+    assert opened.errors == []
+
+
 def test_the_explorer_leads_to_the_file_and_the_handout(page: Page, site: str, tmp_path: Path) -> None:
     opened(page, f"{site}/explore/flash-decoding?seqlen_k=12&step=4")
     page.keyboard.press("ArrowRight")
