@@ -130,11 +130,12 @@ def test_axe_finds_nothing_in_what_opens_on_a_page(page: Page, site: str) -> Non
 
 
 def test_axe_finds_nothing_in_a_saved_file(page: Page, tmp_path: Path) -> None:
-    run = fs.record("flash-decoding")
-    (tmp_path / "run.html").write_text(export.page(run.to_bytes(), {"step": "9"}), encoding="utf-8")
-    page.goto((tmp_path / "run.html").as_uri())
-    expect(page.locator(".place")).to_have_text(re.compile("^step 9 of"))
-    assert judged(page) == []
+    trace = fs.record("flash-decoding").to_bytes()
+    for name, html, step in (("run", export.page(trace, {"step": "9"}), 9), ("lesson", export.lesson_page(trace), 0)):
+        (tmp_path / f"{name}.html").write_text(html, encoding="utf-8")
+        page.goto((tmp_path / f"{name}.html").as_uri())
+        expect(page.locator(".place")).to_have_text(re.compile(f"^step {step} of"))
+        assert judged(page) == [], name
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
