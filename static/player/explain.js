@@ -106,7 +106,7 @@ function explainSlot(at, step, cell, node) {
   const formula = state.kind === 'init' ? undefined : trace.step(state.step).meta.formulas?.[node.name];
   if (formula) {
     const scope = new Scope(at, node, { block, step: state.step, row, col, mask: maskOf(state, at) });
-    return computed(base, scope, formula, slotSymbol(node.name, state.label));
+    return computed(base, scope, formula, slotSymbol(state.label));
   }
   if (state.kind === 'init') {
     const name = symbolOf(node.name);

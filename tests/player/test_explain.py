@@ -124,6 +124,7 @@ def test_every_written_cell_is_explained_by_its_operands(player: Any, name: str)
     player.add(name, run)
     states = States(run)
     found = player("explanations", name=name)
+    arrays = {array.name for array in run.trace.meta.arrays}
     assert len(found) > 100
     for one in found:
         where = f"step {one['step_shown']}: {one['name']}"
@@ -136,9 +137,14 @@ def test_every_written_cell_is_explained_by_its_operands(player: Any, name: str)
         # The number explained is the trace's.
         cell = one["cell"] | {"array": one["node"], "slot": one["node"] not in _arrays(run) or "plane" not in one["cell"]}
         assert close(value, states.number(one["step_shown"], cell), 0), where
+        # What has an index is named in full: K[1] is a row of the array, Kj[1] of the slot.
+        rows_of_arrays = {operand["name"].split("[")[0] for operand in one["operands"] if operand.get("plane") is not None}
+        if one["status"] in ("formula", "hidden"):
+            assert not set(re.findall(r"(\w+)\[", one["title"])) & (arrays - rows_of_arrays), where
         # Its operands are the trace's, at the step that is shown and at the step that wrote them.
         for operand in one["operands"]:
             assert operand["text"] == words.number(operand["value"]), where
+            assert operand.get("plane") is not None or operand["name"].split("[")[0] not in arrays, where
             before = one["step"] - (operand["when"] == "old")
             assert close(operand["value"], states.number(before, operand), 0), f"{where}: {operand['name']}"
             assert operand["step"] <= before, where
@@ -268,10 +274,10 @@ def test_the_lessons_formulas_read_as_in_the_lesson(player: Any) -> None:
         "mi.0.0": "m = max(m_old, S)",
         "alpha.0.0": "α = exp(m_old − m)",
         "Sij.0.1": "P = exp(S − m)",
-        "Oi.0.1": "O = α · O_old + sum(P · V[:, 1])",
+        "Oi.0.1": "O = α · O_old + sum(P · Vj[:, 1])",
         "Kj.1.2": "Kj[1, 2] is a copy of K[5, 2].",
     }
-    assert player("one", name=name, position=7, cell="Sij.0.1")["title"] == "S = scale · dot(Q, K[1])"
+    assert player("one", name=name, position=7, cell="Sij.0.1")["title"] == "S = scale · dot(Q, Kj[1])"
     assert player("one", name=name, position=9, cell="Oi.0.1")["title"] == "O = O_old ÷ l"
     assert player("one", name=name, position=9, cell="lsei.0.0")["title"] == "lse = m + ln(l)"
     assert player("one", name=name, position=9, cell="O@0.1.2")["title"] == "O[1, 2] was stored from Oi[1, 2] by block 0."
@@ -352,7 +358,7 @@ def test_long_dots_and_sums_list_every_number(player: Any) -> None:
     player.add("wide", run)
     score = player("one", name="wide", position=4, cell="Sij.3.5")
     assert score["roles"].count("term") == 64
-    assert score["lines"][score["roles"].index("part")].startswith("dot(Q, K[5]) = the sum of 64 products = ")
+    assert score["lines"][score["roles"].index("part")].startswith("dot(Q, Kj[5]) = the sum of 64 products = ")
     products = [line for line, role in zip(score["lines"], score["roles"], strict=True) if role == "term"]
     assert sum(number_of(line.split(" = ")[1]) for line in products) * 0.125 == pytest.approx(score["value"], abs=1e-3)
     total = player("one", name="wide", position=5, cell="li.3.0")

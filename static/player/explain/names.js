@@ -37,22 +37,21 @@ export function symbol(scope, formula) {
 function reference(scope, [name, row, col, when]) {
   const node = scope.trace.node(name, scope.launch);
   if (node === null) return [{ text: name }];
-  const pieces = scope.nameOf(node, when);
   const at = (index) => (index === 'r' ? scope.row : index === 'c' ? scope.col : index);
   const narrow = col === 0 && node.cols === 1;
   const own = narrow ? row === 'r' || row === ':' || node.rows === 1 : row === 'r' && (col === 'c' || col === ':');
-  if (own) return pieces;
+  if (own) return scope.nameOf(node, when);
   const text = col === ':' || narrow ? `[${at(row)}]` : `[${at(row)}, ${at(col)}]`;
-  return [...pieces, { text, node: node.id }];
+  return [...scope.fullName(node, when), { text, node: node.id }];
 }
 
 const GREEK = { alpha: 'α', beta: 'β', gamma: 'γ' };
 
-/** "mi" is written m, "Sij" S: the tile's indices are the cell's own. */
+/** "mi" is written m, "Sij" S: the tile's indices are the cell's own. Never before an index: K[1] is a row of the array in HBM. */
 export function symbolOf(name) {
   return GREEK[name] ?? name.replace(/^([A-Za-z]|lse)(ij|i|j)$/, '$1');
 }
 
-export function slotSymbol(name, label, old = false, node = undefined) {
-  return [{ text: symbolOf(label === name ? name : label) + (old ? '_old' : ''), node }];
+export function slotSymbol(label, old = false, node = undefined) {
+  return [{ text: symbolOf(label) + (old ? '_old' : ''), node }];
 }

@@ -113,7 +113,7 @@ export class Scope {
     const cell = node.kind === 'slot'
       ? { node: node.id, row, col, block: this.block }
       : { node: node.id, plane: box?.plane ?? 0, row: (box?.row ?? 0) + row, col: (box?.col ?? 0) + col };
-    const index = this.remember(operandOf(this, cell, value, when, extent.step, this.nameOf(node, when)));
+    const index = this.remember(operandOf(this, cell, value, when, extent.step, this.fullName(node, when)));
     return atom(value, [{ text: this.operands[index].text, operand: index, node: node.id }], ['operand', index]);
   }
 
@@ -262,11 +262,24 @@ export class Scope {
     }
   }
 
-  /** What the page calls a slot: what it stood for at that time, and `_old` where both its values are in play. */
+  /** What a formula calls a name: the slot's symbol as it stood at that time, and `_old` where both its values are in play. */
   nameOf(node, when) {
     if (node.kind === 'array') return [{ text: node.name, node: node.id }];
-    const { state } = this.extent(node, when);
-    return slotSymbol(node.name, state?.label ?? node.name, when === 'old' && this.rewrites(node), node.id);
+    return slotSymbol(this.labelOf(node, when), this.bothInPlay(node, when), node.id);
+  }
+
+  /** The same where an index follows: the slot's own name, "Kj[1]", because K[1] would be the array's row in HBM. */
+  fullName(node, when) {
+    if (node.kind === 'array') return this.nameOf(node, when);
+    return [{ text: this.labelOf(node, when) + (this.bothInPlay(node, when) ? '_old' : ''), node: node.id }];
+  }
+
+  labelOf(node, when) {
+    return this.extent(node, when).state?.label ?? node.name;
+  }
+
+  bothInPlay(node, when) {
+    return when === 'old' && this.rewrites(node);
   }
 
   /** Does this step write the slot, and under the name it had before? */
@@ -275,12 +288,8 @@ export class Scope {
     const relabelled = trace.step(this.step).meta.relabel?.[node.name];
     const dst = trace.columns['events.dst'];
     const [from, to] = trace.eventRange(this.step);
-    for (let e = from; e < to; e++) if (dst[e] === node.id) return relabelled === undefined || this.oldLabel(node) === relabelled;
+    for (let e = from; e < to; e++) if (dst[e] === node.id) return relabelled === undefined || this.labelOf(node, 'old') === relabelled;
     return false;
-  }
-
-  oldLabel(node) {
-    return this.extent(node, 'old').state?.label ?? node.name;
   }
 }
 
