@@ -290,6 +290,7 @@ def trace_of(kernel: Kernel, machine: Machine, problem: Problem, tiling: Tiling,
         "events": np.uint32, "caption": np.uint16, "args": np.uint32,
     })  # fmt: skip
     table["loop"] = np.stack([table.pop("loop0"), table.pop("loop1")], axis=1)
+    tape.close()
     return Trace(
         meta,
         Events(**columns(tape.rows, EVENT_COLUMNS)),

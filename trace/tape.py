@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float32]
 Progress = Callable[[int, int], None]
 
+SPOKEN = 65_536  # numbers that wait to be packed
 PROGRESS_EVERY = 0.05  # seconds; a step of large tiles may take longer than hundreds of small ones
 
 # A row of a column each, packed as the columns' own types: twice as fast as a typed array, and no number is cut short.
@@ -48,7 +49,8 @@ class Tape:
         self.used, self.capacity = 0, capacity
         self.rows = bytearray()
         self.step_rows = bytearray(_step(0, 0, NONE, NONE, 0, 0, 0))  # the start
-        self.args = packed("f")
+        self.args = packed("f")  # the numbers that captions speak; the newest wait in a list, which takes them faster
+        self.spoken: list[float] = []
         self.captions: dict[str, int] = {"The inputs stand in HBM; nothing has moved yet.": 0}
         self.block = 0
         self.step = OpenStep(self)
@@ -80,6 +82,12 @@ class Tape:
     def begin_block(self, index: int) -> None:
         self.block = index
         self.keeping = self.values == "all" or (self.values == "focus" and index == self.focus)
+        self.step.speaks = self.keeping
+
+    def close(self) -> None:
+        """Pack the numbers that captions spoke lately."""
+        self.args.extend(self.spoken)
+        self.spoken.clear()
 
     def tell(self) -> None:
         """Call the progress callback, if it is time; it may raise to cancel."""
@@ -114,16 +122,12 @@ class Tape:
 class OpenStep:
     """A step while it runs: the verbs inside its `with` belong to it. A tape has one, opened again and again."""
 
-    __slots__ = ("caption", "inner", "kind", "outer", "tape")
+    __slots__ = ("caption", "inner", "kind", "outer", "speaks", "tape")
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
         self.kind, self.outer, self.inner, self.caption = 0, NONE, NONE, 0
-
-    @property
-    def speaks(self) -> bool:
-        """Whether this block's numbers are kept, so that a caption may speak them."""
-        return self.tape.keeping
+        self.speaks = tape.keeping  # whether this block's numbers are kept, so that a caption may speak them
 
     def say(self, template: str, *numbers: float) -> None:
         """The step's caption: a template and the numbers it speaks."""
@@ -132,7 +136,7 @@ class OpenStep:
         known = captions.get(template)
         self.caption = captions.setdefault(template, len(captions)) if known is None else known
         if numbers:
-            tape.args.extend(numbers)
+            tape.spoken += numbers
 
     def __enter__(self) -> OpenStep:
         return self
@@ -141,9 +145,13 @@ class OpenStep:
         if kind is not None:
             return
         tape = self.tape
+        waiting = len(tape.spoken)
         tape.step_rows += _step(
-            self.kind, tape.block, self.outer, self.inner, len(tape.rows) // _EVENT_BYTES, self.caption, len(tape.args)
-        )
+            self.kind, tape.block, self.outer, self.inner, len(tape.rows) // _EVENT_BYTES, self.caption,
+            len(tape.args) + waiting,
+        )  # fmt: skip
+        if waiting > SPOKEN:
+            tape.close()
         if tape.progress is not None:
             tape.tell()
 
