@@ -7,9 +7,11 @@ import os
 import time
 from pathlib import Path
 
+from ..trace import file
+
 PRIVATE = 0o600
-ABANDONED = ".*.part"  # what `trace.file.write_whole` writes before it is whole
-ABANDONED_SECONDS = 3600.0
+ABANDONED = ".*.part"  # what `trace.file.write_whole`, or one of an earlier version, writes before it is whole
+ABANDONED_SECONDS = file.ABANDONED_SECONDS
 
 
 def private_directory(path: Path) -> Path:

@@ -363,6 +363,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from flashstep.trace.file import write_whole
+vars(os).pop("O_TMPFILE", None)  # as where a file must have a name from the first
 os.fsync = lambda descriptor: os.kill(os.getpid(), 9)  # the power goes while the data are on their way
 write_whole(Path(sys.argv[1]) / "recording.safetensors", b"x" * 1_000_000)
 """

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import random
+import re
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import time
@@ -32,15 +36,20 @@ HOSTILE: tuple[Any, ...] = (None, -5, 2**63, "", [], {}, "x" * 100, [[[]]], True
 
 
 def parts(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(tensors, meta) of a trace file, to be damaged."""
+    """(tensors, meta) of a trace file, to be damaged: without its digest, which would betray any damage."""
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
     tensors = {name: array.copy() for name, array in load_tensors(data).items()}
-    return tensors, json.loads(header["__metadata__"]["flashstep"])
+    meta = json.loads(header["__metadata__"]["flashstep"])
+    del meta["digest"]
+    return tensors, meta
 
 
 def whole(tensors: dict[str, Any], meta: Any) -> bytes:
     return save_tensors(tensors, {"flashstep": json.dumps(meta)})
+
+
+WITHOUT_DIGEST = whole(*parts(GOOD))
 
 
 @pytest.mark.parametrize("kernel", fs.kernels)
@@ -58,6 +67,7 @@ def test_a_trace_comes_back_as_it_went(kernel: str) -> None:
 def test_every_tensor_and_field_stands_in_the_contract(root: Path) -> None:
     text = (root / "trace" / "FORMAT.md").read_text("utf-8")
     tensors, meta = parts(GOOD)
+    assert "digest      64 hex" in text
     for name in tensors:
         assert f"`{name}`" in text or name.startswith("outputs."), name
     for field in (*meta, *meta["problem"], *meta["tiling"], *meta["arrays"][0], *meta["launches"][0], *meta["steps"][0]):
@@ -82,10 +92,49 @@ def test_a_file_cut_short(cut: int) -> None:
 @given(data=st.data())
 def test_flipped_bytes_are_read_or_refused(data: st.DataObject) -> None:
     """Never another error, a hang, or a number outside the pool."""
-    damaged = bytearray(GOOD)
+    damaged = bytearray(WITHOUT_DIGEST)
     for _ in range(data.draw(st.integers(1, 4))):
-        damaged[data.draw(st.integers(0, len(GOOD) - 1))] = data.draw(st.integers(0, 255))
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     read(bytes(damaged))
+
+
+@settings(max_examples=200)
+@given(place=st.integers(8, len(GOOD) - 1), flip=st.integers(1, 255))
+def test_any_one_changed_byte_is_seen(place: int, flip: int) -> None:
+    """In the numbers, the columns or the description; only how the header's JSON is written may vary."""
+    damaged = bytearray(GOOD)
+    damaged[place] ^= flip
+    with contextlib.suppress(fs.TraceError):
+        again = fs.load_bytes(bytes(damaged))
+        assert again.to_bytes() == GOOD
+
+
+def test_a_changed_number_is_seen_and_said() -> None:
+    values = fs.load_bytes(GOOD).trace.values
+    place = GOOD.index(values.tobytes()) + 4 * (len(values) // 2)
+    with pytest.raises(fs.TraceError, match="something in it has changed since it was written"):
+        fs.load_bytes(GOOD[:place] + b"\0\0\x80?"[::-1] + GOOD[place + 4 :])
+    changed = GOOD.replace(b'\\"seed\\": 0', b'\\"seed\\": 7')
+    assert changed != GOOD
+    with pytest.raises(fs.TraceError, match="something in it has changed since it was written"):
+        fs.load_bytes(changed)
+
+
+def test_the_digest_is_as_the_contract_says() -> None:
+    size = int.from_bytes(GOOD[:8], "little")
+    header = json.loads(GOOD[8 : 8 + size])
+    text = header.pop("__metadata__")["flashstep"]
+    digest = json.loads(text)["digest"]
+    content = hashlib.sha256(text.replace(f'"digest": "{digest}", ', "").encode())
+    codes = {"F32": "<f4", "I32": "<i4", "U32": "<u4", "U16": "<u2", "U8": "|u1"}
+    for name, entry in sorted(header.items()):
+        content.update(f"\n{name} {codes[entry['dtype']]} {entry['shape']}\n".encode())
+        content.update(GOOD[8 + size :][slice(*entry["data_offsets"])])
+    assert content.hexdigest() == digest
+
+
+def test_a_file_from_before_there_were_digests_is_read() -> None:
+    assert fs.load_bytes(WITHOUT_DIGEST).to_bytes() == GOOD
 
 
 def test_every_column_of_noise_is_read_or_refused() -> None:
@@ -185,6 +234,8 @@ def test_a_header_that_lies_is_read_or_refused(damage: Any) -> None:
         ((2**62).to_bytes(8, "little") + b"{}", "cut short"),
         ((2).to_bytes(8, "little") + b"[]", "no object"),
         ((100_000).to_bytes(8, "little") + b"[" * 100_000, "not JSON"),
+        (GOOD[:-1], r"cut short: [\d,]+ bytes of data are left of"),
+        (GOOD + b"\0\0", "2 bytes stand beyond its end"),
         (save_tensors({"a": np.zeros(3, np.float32)}), "not a Flashstep trace"),
         (save_tensors({"a": np.zeros(3, np.float32)}, {"flashstep": "{"}), "not JSON"),
         (save_tensors({"a": np.zeros(3, np.float32)}, {"flashstep": '{"format": 2}'}), "format"),
@@ -200,6 +251,112 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         fs.load(tmp_path / "none.safetensors")
     with pytest.raises(fs.TraceError, match="cannot be read"):
         fs.load(tmp_path)
+
+
+def test_what_safetensors_would_say_is_never_heard() -> None:
+    """Columns that overlap, leave a gap, or are of a type that there is not."""
+    size = int.from_bytes(GOOD[:8], "little")
+    for change in (
+        lambda entry: entry.update(dtype="F33"),
+        lambda entry: entry.update(data_offsets=[0, entry["data_offsets"][1]]),
+        lambda entry: entry.update(data_offsets="everywhere"),
+        lambda entry: entry.update(data_offsets=[0, 1e400]),
+        lambda entry: entry.update(shape=[2**70]),
+        lambda entry: entry.clear(),
+    ):
+        header = json.loads(GOOD[8 : 8 + size])
+        change(header["values"])
+        text = json.dumps(header).encode()
+        with pytest.raises(fs.TraceError) as caught:
+            fs.load_bytes(len(text).to_bytes(8, "little") + text + GOOD[8 + size :])
+        assert not re.search(r"[Ss]erializ|metadata|Error|NaN|int", str(caught.value)), caught.value
+
+
+def test_a_link_is_followed_and_stays(tmp_path: Path) -> None:
+    run = fs.record("standard")
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    for name, before in (("there", True), ("not-yet", False)):
+        target, link = folder / name, tmp_path / f"link-{name}"
+        if before:
+            target.write_bytes(b"old")
+        link.symlink_to(target)
+        run.save(link)
+        assert link.is_symlink()
+        assert target.read_bytes() == run.to_bytes()
+    assert sorted(path.name for path in folder.iterdir()) == ["not-yet", "there"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+def test_what_is_no_plain_file_is_never_replaced(tmp_path: Path) -> None:
+    pipe, folder, loop, socket_path = (tmp_path / name for name in ("pipe", "folder", "loop", "socket"))
+    os.mkfifo(pipe)
+    folder.mkdir()
+    loop.symlink_to(loop)
+    (tmp_path / "link").symlink_to(pipe)
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone" / "x")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(socket_path))
+        before = {path.name: path.lstat() for path in tmp_path.iterdir()}
+        for name, words in (
+            ("pipe", "is a pipe, and only a plain file"),
+            ("link", "is a pipe, and only a plain file"),
+            ("socket", "is a socket, and only a plain file"),
+            ("folder", "is a folder; name a file in it"),
+            ("loop", "cannot be written: too many levels"),
+            ("nowhere", "there is no folder .*gone"),
+            ("gone/x", "there is no folder .*gone"),
+        ):
+            with pytest.raises(fs.TraceError, match=words):
+                file.write_whole(tmp_path / name, b"new")
+        with pytest.raises(fs.TraceError, match="not a plain file"):
+            fs.load(pipe)
+    assert {path.name: path.lstat().st_ino for path in tmp_path.iterdir()} == {name: at.st_ino for name, at in before.items()}
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that is there and takes no file")
+def test_a_folder_that_takes_no_file_is_said_to_be_so() -> None:
+    with pytest.raises(OSError, match=r"^/proc/x\.safetensors cannot be written: nothing new can stand in the folder /proc: "):
+        file.write_whole(Path("/proc/x.safetensors"), b"new")
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="needs files without a name")
+def test_a_kill_while_it_writes_leaves_nothing_beside_the_file(tmp_path: Path) -> None:
+    assert killed_while_writing(tmp_path, "") == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills itself with a signal")
+def test_what_a_kill_left_is_swept_by_the_next_write(tmp_path: Path) -> None:
+    """Where a file must have a name from the first."""
+    (left,) = killed_while_writing(tmp_path, "vars(os).pop('O_TMPFILE', None)")
+    file.write_whole(tmp_path / "y.safetensors", b"another may be writing it")
+    assert left.exists()
+    theirs = tmp_path / ".theirs.part"
+    theirs.touch()
+    for path in (left, theirs):
+        os.utime(path, times=(time.time() - 2 * file.ABANDONED_SECONDS,) * 2)
+    file.write_whole(tmp_path / "y.safetensors", b"new")
+    assert sorted(tmp_path.iterdir()) == [theirs, tmp_path / "y.safetensors"]
+
+
+def killed_while_writing(folder: Path, first: str) -> list[Path]:
+    """What stands in `folder` after a process was killed with its data on the way to the disk."""
+    code = (
+        f"import os, sys; from pathlib import Path; from flashstep.trace.file import write_whole; {first}\n"
+        "os.fsync = lambda descriptor: os.kill(os.getpid(), 9)\n"
+        "write_whole(Path(sys.argv[1]) / 'x.safetensors', b'x' * 1_000_000)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(folder)], check=False).returncode == -9
+    return list(folder.iterdir())
+
+
+def test_a_new_file_has_the_mode_that_the_umask_leaves(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.touch()
+    file.write_whole(tmp_path / "new", b"new")
+    assert (tmp_path / "new").stat().st_mode == plain.stat().st_mode
+    file.write_whole(tmp_path / "private", b"new", 0o600)
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o600 or os.name == "nt"
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
