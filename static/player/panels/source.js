@@ -34,6 +34,7 @@ function createListing(host, { trace, name, html, text, goTo, where }) {
     line.setAttribute("role", "listitem");
     // What does not fit goes on under its own beginning.
     line.style.setProperty("--indent", String(line.textContent.search(/\S|$/)));
+    keepBrace(line);
     if (!runs.has(i + 1) || !line.textContent.trim()) return;
     line.classList.add("runs");
     line.title = "Go to the next step that runs this line";
@@ -109,6 +110,16 @@ function bringIntoView(scroller, lines) {
   const now = scroller.scrollTop;
   const inSight = top >= now && last.offsetTop + last.offsetHeight <= now + scroller.clientHeight;
   if (!inSight) scroller.scrollTo({ top: top - 4, behavior: "instant" });
+}
+
+/** Keep " {" at a line's end with what stands before it, where the line does not fit; its text stays what it is. */
+function keepBrace(line) {
+  if (!/\S \{$/.test(line.textContent)) return;
+  const nodes = [];
+  for (let node = line.lastChild; node && !/\S \{$/.test(nodes.map((one) => one.textContent).join("")); node = node.previousSibling) nodes.unshift(node);
+  const together = el("span", { class: "together" });
+  nodes[0].before(together);
+  together.append(...nodes);
 }
 
 /** Lines of the server's highlighted HTML, each a <span id="twin-12" class="line">. */

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from explorer import FA2, LARGE, WIDE, Player, box
 from playwright.sync_api import expect
 
@@ -135,3 +136,28 @@ def test_the_step_list_has_no_hole_when_it_grows(player: Player) -> None:
     player.at(17)
     player.page.wait_for_function(f"({HOLE})() < 1")
     expect(player.page.locator(".row.step.current")).to_be_in_viewport()
+
+
+NAMES = """() => [...document.querySelectorAll(".row")].map((row) => {
+  const { scrollWidth, clientWidth, textContent } = row.querySelector(".row-text");
+  return { text: textContent, cut: scrollWidth > clientWidth, title: row.title };
+})"""
+
+SCROLL = """(tree, top) => new Promise((seen) => {
+  tree.scrollTop = top;
+  requestAnimationFrame(() => requestAnimationFrame(seen));
+})"""
+
+
+@pytest.mark.parametrize("kernel", ["standard", "online-softmax", "flash-attention-2", "flash-decoding"])
+def test_a_step_is_named_whole(player: Player, kernel: str) -> None:
+    player.page.set_viewport_size(WIDE)
+    player.open(f"/explore/{kernel}?step=2")
+    tree = player.page.locator(".tree")
+    named = {}
+    for top in range(0, tree.evaluate("tree => tree.scrollHeight"), 300):
+        tree.evaluate(SCROLL, top)
+        named |= {row["text"]: row for row in player.page.evaluate(NAMES)}
+    assert len(named) > 8
+    assert not [row["text"] for row in named.values() if row["cut"]]
+    assert all(row["title"] == row["text"] for row in named.values() if len(row["text"]) > 22)  # a narrower list may cut these
