@@ -95,9 +95,14 @@ def violations(page: Page, rules: list[str] | None = None) -> list[str]:
 def judged(page: Page) -> list[str]:
     """What axe finds in light, and what the dark colours break."""
     page.evaluate(AXE_SCRIPT)
-    # Both are hidden from screen readers (a figure has its own words, mathematics its MathML), and of their contrast axe can
-    # only say, after half a minute, that it cannot judge it: see CONTRAST.
-    page.evaluate("document.querySelectorAll('.figure-svg, .katex-html').forEach((node) => node.remove())")
+    # A figure is hidden from screen readers, and of its contrast axe can only say, after half a minute, that it cannot judge
+    # it: see CONTRAST. The thousands of parts of a lesson's mathematics are judged as its letters.
+    page.evaluate("""() => {
+      for (const figure of document.querySelectorAll(".figure-svg")) figure.remove();
+      for (const math of document.querySelectorAll(".math:has(.katex-html)")) {
+        math.textContent = math.querySelector(".katex-html").textContent;
+      }
+    }""")
     found = violations(page)
     page.evaluate("document.documentElement.dataset.theme = 'dark'")
     return found + [f"dark: {line}" for line in violations(page, COLOURS)]
