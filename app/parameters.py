@@ -20,8 +20,9 @@ import numpy as np
 
 from ..kernels.inputs import own
 from ..kernels.kernel import Kernel
+from ..kernels.limits import Limits
 from ..kernels.problem import ParameterError
-from ..kernels.record import Estimate, choose_values, estimate, refuse_too_large
+from ..kernels.record import Estimate, choose_values, estimate_within
 from .arrayfiles import ATTENTION, Array
 from .arrays import GONE
 from .settings import Settings
@@ -110,10 +111,10 @@ def parse(
     values = _values(raw.get("values"), errors)
     focus = _read("focus", raw.get("focus"), 0, errors)
     request = Request(kernel.name, parameters, values, focus, arrays_name, given=given)
-    sizes = _collect(request, defaults, errors)
+    limits = Limits(settings.max_steps, settings.max_hbm_bytes, settings.max_flops)
+    sizes = _collect(request, defaults, limits, errors)
     if sizes is not None and "values" not in errors and "focus" not in errors:
         try:
-            refuse_too_large(sizes, settings.max_steps, settings.max_hbm_bytes, settings.max_flops)
             kept = choose_values(sizes, values, focus, settings.value_bytes)
             request = replace(request, kept=kept)
         except ParameterError as error:
@@ -224,8 +225,8 @@ def _values(value: object, errors: dict[str, str]) -> str | None:
     return None
 
 
-def _collect(request: Request, defaults: dict[str, Any], errors: dict[str, str]) -> Estimate | None:
-    """The estimate of `request`; or every fault that the numerical core finds, one field after another.
+def _collect(request: Request, defaults: dict[str, Any], limits: Limits, errors: dict[str, str]) -> Estimate | None:
+    """The estimate of `request`, which is within `limits`; or every fault that the numerical core finds, one field after another.
 
     The core stops at the first fault, so a faulty field is put right and the rest is asked again.
     """
@@ -235,7 +236,7 @@ def _collect(request: Request, defaults: dict[str, Any], errors: dict[str, str])
     for _ in range(len(parameters) + 1):
         trial = replace(request, parameters=parameters)
         try:
-            sizes = estimate(trial.kernel, *trial.positional, **trial.named)
+            sizes = estimate_within(limits, trial.kernel, *trial.positional, **trial.named)
         except ParameterError as error:
             where = _place(request, error.field)
             errors.setdefault(where, str(error))

@@ -20,6 +20,10 @@ class ParameterError(ValueError):
         self.field = field
 
 
+class TooLarge(ParameterError):
+    """Sizes that are sound one by one, and together more than can be numbered."""
+
+
 def _whole(field: str, value: object, least: int, most: int, what: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ParameterError(field, f"{what} should be a whole number from {least} to {most:,}, not {value!r}.")
@@ -73,13 +77,12 @@ class Problem:
                 "scale",
                 f"The scale should be a finite number that float32 holds (0, or 1e-45 to 3.4e38 in size), or left out, not {self.scale!r:.40}.",
             )
-        largest = max(
-            self.batch * self.heads * self.seqlen_q * self.head_dim,
-            self.batch * self.kv_heads * self.seqlen_k * self.head_dim,
-        )
-        if largest > MAX_ELEMENTS:
-            raise ParameterError(
-                "seqlen_k", f"An array of {largest:,} elements is too large: keep each below {MAX_ELEMENTS:,}."
+        queries = self.batch * self.heads * self.seqlen_q * self.head_dim
+        keys = self.batch * self.kv_heads * self.seqlen_k * self.head_dim
+        if max(queries, keys) > MAX_ELEMENTS:
+            raise TooLarge(
+                "seqlen_q" if queries > keys else "seqlen_k",
+                f"An array of {max(queries, keys):,} elements is too large: keep each below {MAX_ELEMENTS:,}.",
             )
 
     @property
@@ -111,8 +114,8 @@ TILING_FIELDS = tuple(field.name for field in fields(Tiling))
 
 
 def tiles(length: int, tile: int, field: str) -> int:
-    """How many tiles cover `length`. Raises ParameterError (on `field`) beyond what a trace can number."""
+    """How many tiles cover `length`. Raises TooLarge (on `field`) beyond what a trace can number."""
     count = -(-length // tile)
     if count > MAX_TILES:
-        raise ParameterError(field, f"{length:,} in tiles of {tile} are {count:,} tiles; at most {MAX_TILES:,} fit: take larger tiles.")
+        raise TooLarge(field, f"{length:,} in tiles of {tile} are {count:,} tiles; at most {MAX_TILES:,} can be numbered.")
     return count

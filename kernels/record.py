@@ -18,15 +18,15 @@ from ..trace.tape import Progress
 from ..trace.trace import Events, Trace, columns
 from . import inputs as named
 from .kernel import Floats, Inputs, Kernel
-from .problem import ParameterError, Problem, Tiling
+from .limits import MAX_HBM_BYTES, MAX_STEPS, Limits, what_fits
+from .problem import ParameterError, Problem, Tiling, TooLarge
 from .registry import get
 from .source import cuda_lines, step_lines
 
 BUDGET_BYTES = 512 * 2**20
-MAX_STEPS = 1_000_000
 MAX_POOL = 2**31 - 1  # offsets into the pool are 32-bit
-MAX_HBM_BYTES = 8 * 2**30
 CHOICES = ("all", "focus", "none")
+FIELDS = {**vars(Problem()), **vars(Tiling())}
 
 
 @dataclass(frozen=True)
@@ -90,16 +90,14 @@ def record(
     and max_flops (any number) bound the run. progress(done, total) is called several times a second, between steps,
     and may raise to cancel. Raises ParameterError (a ValueError) in one sentence for whatever is asked wrongly, before any work.
     """
-    chosen, problem, tiling, own = _ask(kernel, arrays, key_mask, parameters)
-    expected = size_of(chosen, problem, tiling, _masked(chosen, problem, own, key_mask))
-    limit = BUDGET_BYTES if budget_bytes is None else budget_bytes
-    refuse_too_large(
-        expected,
+    limits = Limits(
         MAX_STEPS if max_steps is None else max_steps,
         MAX_HBM_BYTES if max_hbm_bytes is None else max_hbm_bytes,
         max_flops,
     )
-    kept = choose_values(expected, values, focus, limit)
+    chosen, problem, tiling, own, expected = _sized(kernel, arrays, key_mask, parameters, limits)
+    refuse_too_large(chosen, problem, tiling, _masked(chosen, problem, own, key_mask), expected, limits)
+    kept = choose_values(expected, values, focus, BUDGET_BYTES if budget_bytes is None else budget_bytes)
     if progress is not None:
         progress(0, expected.steps)
     machine = Machine(
@@ -118,8 +116,16 @@ def estimate(
     kernel: str, *arrays: ArrayLike, key_mask: ArrayLike | None = None, **parameters: Any
 ) -> Estimate:
     """What `record` with the same arguments would leave behind. Raises ParameterError as it does."""
-    chosen, problem, tiling, own = _ask(kernel, arrays, key_mask, parameters)
-    return size_of(chosen, problem, tiling, _masked(chosen, problem, own, key_mask))
+    return _sized(kernel, arrays, key_mask, parameters, Limits())[-1]
+
+
+def estimate_within(
+    limits: Limits, kernel: str, *arrays: ArrayLike, key_mask: ArrayLike | None = None, **parameters: Any
+) -> Estimate:
+    """As `estimate`, and refuses as `record` under these limits does what is beyond them. Raises ParameterError."""
+    chosen, problem, tiling, own, expected = _sized(kernel, arrays, key_mask, parameters, limits)
+    refuse_too_large(chosen, problem, tiling, _masked(chosen, problem, own, key_mask), expected, limits)
+    return expected
 
 
 def run_twin(kernel: Kernel, machine: Machine, problem: Problem, tiling: Tiling, given: Inputs) -> dict[str, Floats]:
@@ -147,6 +153,24 @@ def _ask(
         return kernel, *named.own(kernel, arrays, key_mask, asked)
     problem, tiling = named.build(kernel, {**kernel.defaults(asked.get("inputs", "random")), **asked})
     return kernel, problem, tiling, None
+
+
+def _sized(
+    name: str, arrays: tuple[ArrayLike, ...], key_mask: ArrayLike | None, parameters: dict[str, Any], limits: Limits
+) -> tuple[Kernel, Problem, Tiling, Inputs | None, Estimate]:
+    """What was asked, and its estimate. A refusal of what no trace can number names sizes that fit `limits`."""
+    kernel, asked = get(name), _asked(parameters)
+    words: dict[str, Any] | None = None
+    try:
+        if not arrays:
+            words = {**FIELDS, **kernel.defaults(asked.get("inputs", "random")), **asked}
+        _, problem, tiling, own = _ask(name, arrays, key_mask, parameters)
+        words = {**vars(problem), **vars(tiling)}
+        return kernel, problem, tiling, own, size_of(kernel, problem, tiling, _masked(kernel, problem, own, key_mask))
+    except TooLarge as error:
+        if words is None:
+            raise
+        raise TooLarge(error.field, f"{error}{_what_fits(kernel, words, key_mask is not None, limits)}") from None
 
 
 def _masked(kernel: Kernel, problem: Problem, own: Inputs | None, key_mask: ArrayLike | None) -> bool:
@@ -183,27 +207,44 @@ def size_of(kernel: Kernel, problem: Problem, tiling: Tiling, key_mask: bool) ->
     )
 
 
-def refuse_too_large(expected: Estimate, max_steps: int, max_hbm_bytes: int, max_flops: int | None) -> None:
-    """Raise ParameterError, with the estimate and what would fit, for a run beyond any bound."""
-    if expected.steps > max_steps:
-        raise ParameterError(
-            "seqlen_k",
-            f"This run would take {expected.steps:,} steps and {expected.events:,} events; at most {max_steps:,} steps"
-            " are recorded. Larger tiles, fewer heads or a shorter sequence would fit.",
+def refuse_too_large(
+    kernel: Kernel, problem: Problem, tiling: Tiling, key_mask: bool, expected: Estimate, limits: Limits
+) -> None:
+    """Raise ParameterError, with the estimate and sizes that would fit, for a run beyond any of the limits."""
+    beyond = excess(expected, limits)
+    if beyond:
+        raise ParameterError("seqlen_k", beyond + _what_fits(kernel, {**vars(problem), **vars(tiling)}, key_mask, limits))
+
+
+def excess(expected: Estimate, limits: Limits) -> str | None:
+    """The first limit that a run would go beyond, in a sentence."""
+    if expected.steps > limits.steps:
+        return (
+            f"This run would take {expected.steps:,} steps and {expected.events:,} events; at most {limits.steps:,} steps"
+            " are recorded."
         )
-    if expected.hbm_bytes > max_hbm_bytes:
-        raise ParameterError(
-            "seqlen_k",
-            f"The arrays of this run would take {mebibytes(expected.hbm_bytes)}, and {mebibytes(max_hbm_bytes)} are"
-            f" allowed. Sequences, heads or head dimension about {expected.hbm_bytes / max_hbm_bytes:.1f} times smaller"
-            " would fit.",
+    if expected.hbm_bytes > limits.hbm_bytes:
+        return (
+            f"The arrays of this run would take {mebibytes(expected.hbm_bytes)}, and {mebibytes(limits.hbm_bytes)} are"
+            " allowed."
         )
-    if max_flops is not None and expected.flops > max_flops:
-        raise ParameterError(
-            "seqlen_k",
-            f"This run would take {expected.flops:.2g} operations, and {max_flops:.2g} are allowed. Sequences, heads or"
-            f" head dimension about {expected.flops / max_flops:.1f} times smaller would fit.",
-        )
+    if limits.flops is not None and expected.flops > limits.flops:
+        return f"This run would take {expected.flops:.2g} operations, and {limits.flops:.2g} are allowed."
+    return None
+
+
+def _what_fits(kernel: Kernel, words: dict[str, Any], key_mask: bool, limits: Limits) -> str:
+    """Sizes that would fit, as `what_fits` says them, each tried by the estimate."""
+
+    def fits(sizes: dict[str, int]) -> bool:
+        try:
+            problem, tiling = named.build(kernel, {**words, **sizes})
+            expected = size_of(kernel, problem, tiling, key_mask or named.is_masked(kernel, problem))
+        except ParameterError:
+            return False
+        return excess(expected, limits) is None
+
+    return what_fits(kernel, words, fits)
 
 
 def choose_values(expected: Estimate, values: str | None, focus: int, budget_bytes: int) -> str:

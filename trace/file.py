@@ -53,7 +53,7 @@ def _digest(text: str, tensors: dict[str, NDArray[Any]]) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         content.update(f"\n{name} {tensor.dtype.str} {list(tensor.shape)}\n".encode())
-        content.update(tensor.reshape(-1).view(np.uint8))
+        content.update(tensor.reshape(-1).view(np.uint8).data)
     return content.hexdigest()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 
 import flashstep as fs
 from flashstep.kernels.inputs import PRESETS
-from flashstep.kernels.record import prepare, run_twin
+from flashstep.kernels.limits import MAX_HBM_BYTES, MAX_STEPS, Limits
+from flashstep.kernels.record import estimate_within, prepare, run_twin
 from flashstep.kernels.registry import KERNELS
 from flashstep.trace.recorder import Machine
 
@@ -127,8 +129,61 @@ def test_progress_is_told_and_can_cancel() -> None:
 def test_a_run_too_large_is_refused_before_work() -> None:
     with pytest.raises(fs.ParameterError, match=r"arrays of this run would take 27,\d+\.\d MiB, and 8,192\.0 MiB are allowed"):
         fs.record("standard", seqlen_q=60000, seqlen_k=60000, head_dim=1, block_rows=1024, block_cols=1024, values="none")
-    with pytest.raises(fs.ParameterError, match=r"8\.6e\+10 operations, and 1e\+09 are allowed.* 86\.\d times smaller"):
+    with pytest.raises(fs.ParameterError, match=r"8\.6e\+10 operations, and 1e\+09 are allowed\. It would fit with seq"):
         fs.record("flash-attention-2", seqlen_q=8192, seqlen_k=8192, head_dim=319, max_flops=10**9, block_rows=64, block_cols=64)
+
+
+@pytest.mark.parametrize("kernel", fs.kernels)
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"seqlen_q": 1_000_000, "seqlen_k": 1_000_000, "block_rows": 16, "block_cols": 16, "max_steps": 50_000},
+        {"seqlen_q": 4096, "seqlen_k": 4096, "block_rows": 16, "block_cols": 16, "max_steps": 20_000},
+        {"batch": 65_535, "heads": 32, "kv_heads": 8},
+        {"heads": 64, "kv_heads": 64, "seqlen_k": 64, "max_steps": 200},
+        {"batch": 65_535, "heads": 65_535},
+        {"seqlen_k": 2**24, "head_dim": 1024},
+        {"seqlen_k": 2**24, "block_cols": 1},
+        {"seqlen_k": 4096, "max_hbm_bytes": 10_000},
+        {"seqlen_k": 1024, "head_dim": 512, "max_flops": 100_000},
+        {"seqlen_k": 1024, "inputs": "first-tile-masked", "max_steps": 500},
+    ],
+)
+def test_what_is_said_to_fit_does_and_one_more_does_not(kernel: str, asked: dict[str, Any]) -> None:
+    parameters = KERNELS[kernel].parameters
+    known = {name: size for name, size in asked.items() if name in parameters or name.startswith("max_")}
+    if KERNELS[kernel].one_query:
+        known.pop("seqlen_q", None)
+    limits = Limits(known.pop("max_steps", MAX_STEPS), known.pop("max_hbm_bytes", MAX_HBM_BYTES), known.pop("max_flops", None))
+    try:
+        estimate_within(limits, kernel, **known)
+    except fs.ParameterError as error:
+        said = str(error)
+    else:
+        return  # this kernel does it with less
+    sentence = said.rpartition(" It would fit with ")[2]
+    assert sentence != said, said
+    for change in sentence.removesuffix(".").split(", or with "):
+        sizes: dict[str, int] = {}
+        for names, size in re.findall(r"((?:\w+(?:, | and )?)+) of ([\d,]*\d)", change):
+            sizes |= dict.fromkeys(re.split(r", | and ", names), int(size.replace(",", "")))
+        assert sizes, change
+        assert set(sizes) <= set(parameters)
+        estimate_within(limits, kernel, **{**known, **sizes})
+        if all(size > 1 for size in sizes.values()) and not any(name.startswith("block") for name in sizes):
+            double = {name: 2 * size for name, size in sizes.items()}
+            with pytest.raises(fs.ParameterError):
+                estimate_within(limits, kernel, **{**known, **double})
+
+
+def test_nothing_is_said_to_fit_where_nothing_does() -> None:
+    with pytest.raises(fs.ParameterError, match=r"at most 3 steps are recorded\.$"):
+        fs.record("standard", max_steps=3)
+
+
+def test_tiles_that_fit_own_arrays_are_named() -> None:
+    with pytest.raises(fs.ParameterError, match=r"It would fit with block_rows and block_cols of \d+, or with seqlen_q"):
+        fs.record("standard", *[np.zeros((256, 1), np.float32)] * 3, block_rows=1, block_cols=1, max_steps=10_000)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +217,7 @@ def test_a_run_too_large_is_refused_before_work() -> None:
         ("online-softmax", {"inputs": "decode"}, "inputs", "do not suit"),
         ("flash-decoding", {"seqlen_q": 2}, "seqlen_q", "should be 1"),
         ("flash-decoding", {"splits": 0}, "splits", "from 1 to"),
-        ("flash-attention-2", {"seqlen_k": 2**24, "block_cols": 1}, "block_cols", "take larger tiles"),
+        ("flash-attention-2", {"seqlen_k": 2**24, "block_cols": 1}, "block_cols", "fit with block_rows and block_cols of 512"),
         ("flash-attention-2", {"inputs": "hand", "seqlen_k": 6}, "seqlen_k", "have seqlen_k = 5"),
     ],
 )

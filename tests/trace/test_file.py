@@ -256,14 +256,15 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_what_safetensors_would_say_is_never_heard() -> None:
     """Columns that overlap, leave a gap, or are of a type that there is not."""
     size = int.from_bytes(GOOD[:8], "little")
-    for change in (
+    changes: tuple[Any, ...] = (
         lambda entry: entry.update(dtype="F33"),
         lambda entry: entry.update(data_offsets=[0, entry["data_offsets"][1]]),
         lambda entry: entry.update(data_offsets="everywhere"),
         lambda entry: entry.update(data_offsets=[0, 1e400]),
         lambda entry: entry.update(shape=[2**70]),
         lambda entry: entry.clear(),
-    ):
+    )
+    for change in changes:
         header = json.loads(GOOD[8 : 8 + size])
         change(header["values"])
         text = json.dumps(header).encode()
