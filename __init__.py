@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
-from .kernels.engines.compare import check, compare, engines
+from .kernels.engines.check import check
+from .kernels.engines.compare import compare, engines
 from .kernels.engines.result import EngineError
 from .kernels.problem import ParameterError, Problem, Tiling
 from .kernels.record import Estimate, Run, estimate, load, load_bytes, record

@@ -201,7 +201,8 @@ def make(asked: parameters.Request, engine: str, fmad: bool, most: int, progress
         sentence = f"The kernel would write {tables.size(probes)} of whole tiles to compare, and {tables.size(most)} are allowed"
         tile = max(("block_cols", "block_rows"), key=lambda name: asked.parameters.get(name, 0))
         raise ParameterError(tile, f"{sentence}; smaller tiles would fit.")
-    plan, result, note = engine_compare.execute(run, engine, fmad)
+    waiting = partial(progress, 0, len(run.trace.steps_kind))
+    plan, result, note = engine_compare.execute(run, engine, fmad, None, waiting)
     if engine == "cpu":
         files.keep_newest(cpu.cache_folder(), "[0-9a-f]*", count=BUILDS, total=BUILDS_BYTES)
     agreement = engine_compare.judge(run, plan, result, engine, note, progress)

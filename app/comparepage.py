@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ..kernels.engines import capture
+from ..kernels.engines import capture, recorded
 from ..kernels.engines.compare import unready
 from ..kernels.kernel import Kernel
 from ..trace import bounds
@@ -35,7 +35,7 @@ async def compare(name: str, request: Request, shared: Shared) -> Response:
     parsed = await run_in_threadpool(parameters.parse, kernel, query, shared.settings, shared.arrays.get)
     engines = await run_in_threadpool(engines_for, request)
     problem = captured_name(kernel, parsed.request)
-    chosen = choose(query.get("engine"), engines, problem)
+    chosen = choose(query.get("engine"), engines, problem if problem and not recorded.stale_file(kernel, problem) else None)
     context = form_context("compare", kernel, query, parsed, (*KEPT, "engine", "fmad"))
     context["embedded"] |= {
         "engine": chosen,
@@ -60,7 +60,10 @@ async def compare(name: str, request: Request, shared: Shared) -> Response:
 
 
 def choose(asked: str | None, engines: dict[str, str | None], problem: str | None) -> str:
-    """The engine to begin with: what the link asks for, else the nearest to a GPU that has this problem."""
+    """The engine to begin with: what the link asks for, else the nearest to a GPU that has this problem.
+
+    problem: the name of its capture of the present source, or None.
+    """
     if asked in engines:
         return str(asked)
     if engines["gpu"] is None:

@@ -24,6 +24,11 @@ def percent(share: float) -> str:
     return f"{math.ceil(100 * share - 1e-9):,} %"  # 100 · 0.34 is a little above 34
 
 
+def share(used: float) -> str:
+    """What was used of what rounding allows, as `percent` up to ten times as much: 677794.8 is "677,795 times"."""
+    return percent(used) if used < 10 or not math.isfinite(used) else f"{math.ceil(used):,} times"
+
+
 def sentence(agreement: Agreement) -> str:
     """The verdict without its full stop: how far it agrees, or where it first differs."""
     if agreement.first_divergence is not None:
@@ -86,7 +91,7 @@ def lines(agreement: Agreement) -> list[str]:
             worst.compared,
             words.number(worst.max_abs),
             words.number(worst.max_ulp, 1),
-            percent(worst.used) if worst.ok else f"differs, {percent(worst.used)}",
+            percent(worst.used) if worst.ok else f"differs, {share(worst.used)}",
         )
         for worst in worst_by_slot(agreement)
     ]

@@ -9,7 +9,7 @@ import ast
 from functools import cache, lru_cache
 from pathlib import Path
 
-from .engines.source import Function, Source
+from .engines.source import Function, Source, SourceError
 
 Lines = dict[tuple[int, str], tuple[int, int]]
 
@@ -54,5 +54,11 @@ def cuda_lines(path: Path, launches: list[str]) -> Lines:
 
 @lru_cache(maxsize=32)
 def _functions(text: str) -> dict[str, Function]:
-    """The functions of a source, read once a text: every recording asks, and a change of the file is a new text."""
-    return Source(text).functions
+    """The functions of a source, read once a text: every recording asks, and a change of the file is a new text.
+
+    A source that is half written lights no line, and hinders no recording: `compare` says what is wrong with it.
+    """
+    try:
+        return Source(text).functions
+    except SourceError:
+        return {}

@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 
 from . import words
 from .bounds import Bounded, Exact
+from .layout import ArrayInfo
 from .trace import Trace
 
 Floats = NDArray[np.float32]
 Progress = Callable[[int, int], None]
+Rounding = tuple[float, float]
+"""How far a type of float may round a number: its unit roundoff, and what its subnormal numbers round by at most."""
 
 
 @dataclass(frozen=True)
@@ -69,19 +72,22 @@ class StepAgreement:
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first place where kernel and trace part."""
+    """The first place where kernel and trace part. In an array at the end, the element's row counts on through its
+    batches and heads, and `place` names them; `label` is "" where no steps were compared."""
 
     step: int
     label: str
     path: tuple[str, ...]
     slot: str
     element: Element
+    place: str = ""
 
     def __str__(self) -> str:
         e = self.element
-        place = ", ".join((*self.path, self.label) if self.path else (self.label,))
+        when = f"at step {self.step} ({', '.join((*self.path, self.label))})" if self.label else "in"
+        where = self.place or f"row {e.row}, column {e.col}"
         return (
-            f"first differs at step {self.step} ({place}), {self.slot}, row {e.row}, column {e.col}:"
+            f"first differs {when}{',' if self.label else ''} {self.slot}, {where}:"
             f" {words.number(e.got)} against {words.number(e.want)} (allowed: {words.number(e.allowed)})"
         )
 
@@ -168,12 +174,13 @@ def compare_slot(name: str, got: Floats, want: Floats, exact: Bounded) -> SlotAg
 
 
 def agree(trace: Trace, observed: Iterable[tuple[int, str, Floats]], arrays: dict[str, Floats], *, engine: str,
-          device: dict[str, Any] | None = None, note: str = "",
+          device: dict[str, Any] | None = None, note: str = "", rounding: dict[str, Rounding] | None = None,
           progress: Progress | None = None) -> Agreement:  # fmt: skip
     """Compare a kernel's run with the trace.
 
     observed: (step, slot, its valid part (rows, cols)) in the order of steps. arrays: HBM at the end, by name.
     Steps whose numbers the trace did not keep are compared with exact arithmetic rounded to float32 instead.
+    rounding: what an array's own type may round by besides, by name.
     progress(done, total) is called every few steps and may raise to cancel.
     """
     seen: dict[int, list[tuple[str, Floats]]] = {}
@@ -209,9 +216,27 @@ def agree(trace: Trace, observed: Iterable[tuple[int, str, Floats]], arrays: dic
         if info.space == "hbm" and info.role != "input" and info.name in arrays:
             shape = (info.planes * info.rows, info.cols)
             bound = exact.arrays[info.name]
-            flat = Bounded(bound.value.reshape(shape), bound.error.reshape(shape))
+            flat = _rounded(bound, *(rounding or {}).get(info.name, (0.0, 0.0)), shape)
             output = compare_slot(info.name, arrays[info.name].reshape(shape), end[info.name].reshape(shape), flat)
             outputs.append(output)
             if first is None and output.first:
-                first = Divergence(last, "the end", (), info.name, output.first)
+                first = Divergence(last, "the end", (), info.name, output.first, _place(info, output.first))
     return Agreement(engine, tuple(steps), tuple(outputs), device or {}, note, first)
+
+
+def _rounded(bound: Bounded, unit: float, least: float, shape: tuple[int, int]) -> Bounded:
+    """The bound in `shape`, of numbers that were rounded once more: x within e of exact moves by u (|exact| + e) at most."""
+    value, error = bound.value.reshape(shape), bound.error.reshape(shape)
+    with np.errstate(invalid="ignore"):  # what is not finite is not rounded
+        size = np.abs(value) + error
+        return Bounded(value, error + np.where(size > 0, unit * size + least, 0.0))  # what must be 0 stays 0
+
+
+def _place(info: ArrayInfo, element: Element) -> str:
+    """An element of an array with its batch and head, where there are several."""
+    plane, row = divmod(element.row, info.rows)
+    place = [f"row {row}"] if info.vector else [f"row {row}", f"column {element.col}"]
+    if info.planes > 1:
+        batch, head = divmod(plane, info.heads)
+        place = [f"batch {batch}", f"head {head}", *place]
+    return ", ".join(place)

@@ -156,6 +156,17 @@ def load(path: Path) -> Capture:
     )  # fmt: skip
 
 
+def source_hash(path: Path) -> str:
+    """The hash of the source that a capture is of. Raises EngineError if it is damaged."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), "numpy") as file:
+            return str(json.loads(file.metadata()["capture"])["source_hash"])
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise EngineError(f"The capture {path.name} cannot be read: {error}.") from error
+
+
 def folder_of(kernel: Kernel) -> Path:
     return kernel.source.with_name("captures")
 

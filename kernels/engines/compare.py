@@ -1,18 +1,20 @@
-"""Compare a run with the CUDA kernel on an engine, or any arrays with the oracle."""
+"""Compare a run with the CUDA kernel on an engine."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ...trace.agreement import Agreement, Progress, agree
 from ..kernel import Kernel
-from ..record import Run, record
+from ..record import Run
 from ..registry import get
 from . import cpu, gpu, recorded
+from .child import Waiting
 from .plan import Plan
 from .result import EngineError, Result
 from .source import Source
@@ -31,33 +33,45 @@ def unready(kernel: Kernel) -> str | None:
     return None if kernel.cuda_source.exists() else f"{kernel.title} has no kernel.cu yet, so there is nothing to compare with its twin."
 
 
-def compare(run: Run, engine: str = "gpu", fmad: bool = True, progress: Progress | None = None) -> Agreement:
+def compare(
+    run: Run, engine: str = "gpu", fmad: bool = True, progress: Progress | None = None,
+    source: str | os.PathLike[str] | None = None,
+) -> Agreement:
     """Run the CUDA kernel on the run's inputs and compare every slot after every step, and the arrays at the end.
 
     engine: "gpu" (CuPy), "cpu" (the host's compiler) or "recorded" (a capture made on a GPU). fmad: allow fused
-    multiply-adds (gpu only). progress(done, total) is called while steps are compared and may raise to cancel.
-    Raises ValueError for an unknown engine or a run without numbers, EngineError where the engine cannot run.
+    multiply-adds (gpu only). progress(done, total) is called while the kernel runs on the host and while steps are
+    compared, and may raise to cancel. source: a .cu file of your own to check in place of the kernel.cu that ships,
+    on "gpu" or "cpu": the same functions, parameters, shared arrays and `// step:` comments, in one file.
+    Raises ValueError for an unknown engine or a run without numbers, EngineError where the engine cannot run, and
+    where the source is not the twin's or a capture was made of another one.
     """
-    plan, result, note = execute(run, engine, fmad)
+    last = len(run.trace.steps_kind)
+    waiting = None if progress is None else lambda: progress(0, last)
+    plan, result, note = execute(run, engine, fmad, source, waiting)
     return judge(run, plan, result, engine, note, progress)
 
 
-def execute(run: Run, engine: str, fmad: bool = True) -> tuple[Plan, Result, str]:
+def execute(
+    run: Run, engine: str, fmad: bool = True, source: str | os.PathLike[str] | None = None, waiting: Waiting | None = None
+) -> tuple[Plan, Result, str]:
     """The work of a run, what the engine brought back, and a note on it ("" if there is nothing to say). Raises as `compare`."""
     if engine not in ENGINES:
         raise ValueError(f"There is no engine {engine!r}: choose one of {', '.join(ENGINES)}.")
     kernel = get(run.kernel)
-    if why := unready(kernel):
+    if source is not None and engine == "recorded":
+        raise ValueError(f"The recorded engine holds what the shipped kernel.cu did; check {Path(source).name} with the cpu or gpu engine.")
+    if source is None and (why := unready(kernel)):
         raise EngineError(why)
-    plan = Plan(run.trace, Source.read(kernel.cuda_source))
+    plan = Plan(run.trace, Source.read(kernel.cuda_source if source is None else Path(source)))
     if engine == "gpu":
         return plan, gpu.run(plan, fmad=fmad), ""
     if engine == "cpu":
-        return plan, cpu.run(plan), ""
+        return plan, cpu.run(plan, waiting=waiting), gpu.too_much_shared(plan.trace) or ""
     capture = recorded.find(run)
-    old = recorded.stale(capture, kernel)
-    note = "The kernel's source has changed since this capture was made: it shows the old kernel." if old else ""
-    return plan, capture.result, note
+    if why := recorded.outdated(capture, kernel):
+        raise EngineError(why)
+    return plan, capture.result, ""
 
 
 def judge(
@@ -80,47 +94,3 @@ def judge(
 def _observed(plan: Plan, probes: Floats) -> Iterator[tuple[int, str, Floats]]:
     for probe in plan.probes:
         yield probe.step, probe.slot, probe.of(probes)
-
-
-def to_host(array: ArrayLike | Any) -> NDArray[Any]:
-    """An array from anywhere (NumPy, CuPy, PyTorch) as NumPy."""
-    if hasattr(array, "detach"):  # PyTorch
-        array = array.detach().cpu().float().numpy()
-    elif hasattr(array, "get") and hasattr(array, "data"):  # CuPy
-        array = array.get()
-    return np.asarray(array)
-
-
-def check(
-    o: ArrayLike | Any,
-    q: ArrayLike | Any,
-    k: ArrayLike | Any,
-    v: ArrayLike | Any,
-    *,
-    causal: bool = False,
-    key_mask: ArrayLike | Any | None = None,
-    scale: float | None = None,
-    lse: ArrayLike | Any | None = None,
-) -> Agreement:
-    """Check attention's output from anywhere (NumPy, CuPy, PyTorch) against exact arithmetic, for a person's own tests.
-
-    o and q are (batch, heads, seqlen_q, head_dim), k and v (batch, kv_heads, seqlen_k, head_dim), or all without
-    batch and heads; lse, the natural logarithm, (batch, heads, seqlen_q). Inputs are taken as float32. The bound
-    is that of a right float32 kernel in any order of summation. Raises ValueError where shapes do not fit.
-
-        assert fs.check(my_kernel(q, k, v), q, k, v, causal=True).ok
-    """
-    arrays = [to_host(array) for array in (q, k, v)]
-    mask = None if key_mask is None else to_host(key_mask)
-    rows, keys = (max(1, min(256, array.shape[-2] if array.ndim > 1 else 1)) for array in arrays[:2])
-    run = record(
-        "flash-attention-2", *arrays, key_mask=mask, causal=causal, scale=scale, values="focus",
-        block_rows=rows, block_cols=keys, budget_bytes=2**33,
-    )  # fmt: skip
-    outputs = {"O": to_host(o)} | ({"lse": to_host(lse)} if lse is not None else {})
-    for name, array in outputs.items():
-        wanted = run.outputs[name].shape
-        if array.shape not in (wanted, wanted[2:]):
-            raise ValueError(f"{name} is {array.shape}: for these inputs it should be {wanted}.")
-    shaped = {name: np.asarray(array, np.float32).reshape(run.outputs[name].shape) for name, array in outputs.items()}
-    return agree(run.trace, (), shaped, engine="your own")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -18,14 +19,14 @@ from pathlib import Path
 
 import numpy as np
 
+from .child import Reached, Waiting, spawn
 from .plan import Launch, Plan
 from .result import EngineError, Result
 from .source import Source
 
 HERE = Path(__file__).parent
 THREADS = 8  # of a block: the kernels take any number
-SECONDS = 60.0
-MEMORY_BYTES = 4 * 2**30
+_CUDA_HEADER = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]cuda[\w/]*\.h[>\"]", re.M)  # the shim stands in for them
 _NULL, _BUFFER, _INTEGER, _NUMBER = range(4)
 
 
@@ -54,10 +55,18 @@ def cache_folder() -> Path:
     return Path(root) / "flashstep" / "cpu"
 
 
+def most_seconds(plan: Plan) -> float:
+    """How long a right kernel may take at most: a hundred times what it does on a laptop, from 10 s to 10 minutes."""
+    return min(10 + len(plan.trace.steps_kind) / 50 + int(plan.trace.events.flops.sum(dtype=np.int64)) / 1e7, 600)
+
+
 def run(
-    plan: Plan, probing: bool = True, sanitizer: str | None = None, threads: int = THREADS, seconds: float = SECONDS
+    plan: Plan, probing: bool = True, sanitizer: str | None = None, threads: int = THREADS, seconds: float | None = None,
+    waiting: Waiting | None = None,
 ) -> Result:
-    """Run the plan on the host. `sanitizer`: "address,undefined" or "thread". Raises EngineError."""
+    """Run the plan on the host. `sanitizer`: "address,undefined" or "thread". The kernel is stopped after `seconds`, by
+    default `most_seconds`; `waiting` is called several times a second until it ends, and may raise to cancel it. Raises EngineError.
+    """
     why = unavailable()
     if why:
         raise EngineError(why)
@@ -66,7 +75,10 @@ def run(
     with tempfile.TemporaryDirectory(prefix="flashstep-") as folder:
         asked, answer = Path(folder) / "in", Path(folder) / "out"
         asked.write_bytes(_pack(plan, launches, probing, threads))
-        _spawn([str(program), str(asked), str(answer)], sanitizer, seconds)
+        spawn(
+            [str(program), str(asked), str(answer)], seconds or most_seconds(plan), waiting, sanitized=bool(sanitizer),
+            place=lambda reached: _place(plan, launches, reached),
+        )  # fmt: skip
         return _unpack(plan, launches, probing, answer.read_bytes())
 
 
@@ -98,7 +110,10 @@ def build(plan: Plan, launches: list[Launch], probing: bool, sanitizer: str | No
 def program_text(plan: Plan, launches: list[Launch], probing: bool, sanitizer: str | None) -> str:
     """The shim, the kernel's source as it is (or with probes), and a main that launches these instances."""
     source: Source = plan.source
-    kernel = source.probing(plan.slots) if probing else source.text
+    kernel = source.probing(plan.slots, plan.shapes) if probing else source.text
+    kernel = _CUDA_HEADER.sub(r"// \g<0>", kernel)
+    shown = "".join(c if c.isascii() and c.isprintable() and c not in '"\\' else "_" for c in source.name)
+    begun = "" if sanitizer else "fs_tell_when_dying();"  # a sanitizer has its own words for it
     cases = "\n".join(
         f"    case {n}: fs_launch({launch.instance}, grid, threads, arguments); break;" for n, launch in enumerate(launches)
     )
@@ -106,9 +121,10 @@ def program_text(plan: Plan, launches: list[Launch], probing: bool, sanitizer: s
     return f"""#define FS_PADDING {0 if sanitizer else 4096}
 {(HERE / "shim.h").read_text("utf-8")}
 {(HERE / "probes.h").read_text("utf-8") if probing else ""}
-#line 1 "kernel.cu"
+#line 1 "{shown}"
 {kernel}
 int main(int, char** paths) {{
+  {begun}
   Reader in{{fopen(paths[1], "rb")}};
   if (!in.file) return 3;
   const int64_t count = in.number();
@@ -117,6 +133,7 @@ int main(int, char** paths) {{
   {"fs_out = (float*)buffers[in.number()].data;" if probing else ""}
   const int64_t launches = in.number();
   for (int64_t n = 0; n < launches; n++) {{
+    fs_reached[0] = n, fs_reached[1] = fs_reached[2] = -1;
     {begin if probing else ""}
     const unsigned x = in.number(), y = in.number(), z = in.number(), threads = in.number();
     const dim3 grid{{x, y, z}};
@@ -142,6 +159,15 @@ int main(int, char** paths) {{
   return fclose(out) ? 4 : 0;
 }}
 """
+
+
+def _place(plan: Plan, launches: list[Launch], reached: Reached) -> str:
+    """Where a kernel was last seen, in words that follow "The kernel crashed"."""
+    launch, block, step = reached
+    function = launches[launch].function
+    if step < 0:
+        return f"in {function.name}, before any probed step ended"
+    return f"in {function.name}, after the step {function.steps[step].name!r} of block {block}"
 
 
 def _pack(plan: Plan, launches: list[Launch], probing: bool, threads: int) -> bytes:
@@ -176,7 +202,7 @@ def _pack(plan: Plan, launches: list[Launch], probing: bool, threads: int) -> by
             elif isinstance(argument, str):
                 number(_BUFFER)
                 number(names.index(argument))
-            elif parameter.type == "float":
+            elif parameter.base in ("float", "double"):
                 number(_NUMBER)
                 parts.append(struct.pack("<d", argument))
             else:
@@ -203,21 +229,3 @@ def _unpack(plan: Plan, launches: list[Launch], probing: bool, data: bytes) -> R
         take(np.int64, len(launch.base))
         times.append(take(np.uint64, 3 * (len(launch.base) - 1)).reshape(-1, 3))
     return Result(arrays, probes, times, {"engine": "cpu"})
-
-
-def _spawn(command: list[str], sanitizer: str | None, seconds: float) -> None:
-    def limit() -> None:  # in the child, before it becomes the kernel
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds * 8) + 1,) * 2)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if not sanitizer:  # a sanitizer's shadow memory is a claim on all there is
-            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=seconds, preexec_fn=limit)
-    except subprocess.TimeoutExpired as error:
-        raise EngineError(f"The kernel ran for {seconds:g} seconds on the host and was stopped: does it end?") from error
-    if done.returncode:
-        said = next((line for line in done.stderr.splitlines() if "Sanitizer" in line or "error" in line), done.stderr.strip()[:300])
-        raise EngineError(f"The kernel failed on the host (exit {done.returncode}): {said or 'no message'}")

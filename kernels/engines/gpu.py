@@ -11,10 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from ...trace.trace import Trace
 from .plan import Launch, Plan
 from .result import EngineError, Result
 
 STATIC_SHARED = 49_152  # what a block may declare; the lesson's kernels use static shared memory
+NUMBERS: dict[str, Any] = {
+    "float": np.float32, "double": np.float64, "bool": np.bool_,
+    "size_t": np.uint64, "long long": np.int64, "unsigned long long": np.uint64, "long": np.int64, "int64_t": np.int64,
+}  # fmt: skip
+"""The types of numbers besides the 32-bit integers, as NumPy has them."""
 _PRELUDE = """
 __device__ unsigned long long fs_now() { unsigned long long t; asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t)); return t; }
 __device__ unsigned fs_sm() { unsigned s; asm volatile("mov.u32 %0, %smid;" : "=r"(s)); return s; }
@@ -72,6 +78,14 @@ def run(plan: Plan, probing: bool = True, fmad: bool = True) -> Result:
     return Result(arrays, cp.asnumpy(probes)[: plan.probe_size], [cp.asnumpy(clock) for clock in times], device())
 
 
+def too_much_shared(trace: Trace) -> str | None:
+    """That a block of the run asks for more static shared memory than a GPU has, or None: the host and the twin run it all the same."""
+    most = max(trace.meta.launches, key=lambda launch: launch.shared_bytes, default=None)
+    if most is None or most.shared_bytes <= STATIC_SHARED:
+        return None
+    return f"A GPU's block has {STATIC_SHARED:,} bytes of static shared memory, and {most.name} asks for {most.shared_bytes:,}: this would not run there."
+
+
 def check(plan: Plan, launch: Launch) -> None:
     """Raise EngineError for what the device would refuse with 'invalid argument'."""
     info = next(info for info in plan.trace.meta.launches if info.name == launch.function.name)
@@ -84,7 +98,7 @@ def check(plan: Plan, launch: Launch) -> None:
     for parameter, argument in zip(launch.function.parameters, launch.arguments, strict=True):
         if isinstance(argument, str):
             buffer = plan.buffers[argument]
-            wanted = np.uint8 if "char" in parameter.type else np.float32
+            wanted = np.float32 if parameter.base == "float" else np.uint8
             if buffer.dtype != wanted:
                 raise EngineError(f"{argument} is {buffer.dtype}, and {launch.instance} reads {np.dtype(wanted)}.")
             if not buffer.flags.c_contiguous:
@@ -108,7 +122,7 @@ def build(plan: Plan, launches: list[Launch], probing: bool, fmad: bool) -> Any:
 
     code = plan.source.text
     if probing:
-        code = _PRELUDE + (HERE / "probes.h").read_text("utf-8") + plan.source.probing(plan.slots)
+        code = _PRELUDE + (HERE / "probes.h").read_text("utf-8") + plan.source.probing(plan.slots, plan.shapes)
     options = ["--std=c++17", f"--fmad={'true' if fmad else 'false'}"]
     module = cp.RawModule(code=code, options=tuple(options), name_expressions=sorted({launch.instance for launch in launches}))
     try:
@@ -128,7 +142,7 @@ def arguments(launch: Launch, buffers: dict[str, Any]) -> tuple[Any, ...]:
         elif isinstance(argument, str):
             given.append(buffers[argument])
         else:
-            given.append(np.float32(argument) if parameter.type == "float" else np.int32(argument))
+            given.append(NUMBERS.get(parameter.base, np.int32)(argument))
     return tuple(given)
 
 

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from ...trace.events import Kind
 from ...trace.layout import LaunchInfo
 from ...trace.trace import Trace
-from .source import Function, Source
-
-_TEMPLATES = {"Br": "block_rows", "Bc": "block_cols", "D": "head_dim"}
+from .fit import TEMPLATES, require_fit
+from .source import Function, Shapes, Source
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,8 @@ class Probe:
 
 
 class Plan:
-    """The work of one run for an engine. Raises ValueError, in a sentence, where the run cannot be run again."""
+    """The work of one run for an engine. Raises ValueError, in a sentence, where the run cannot be run again, and
+    SourceError where the source is not the twin's."""
 
     def __init__(self, trace: Trace, source: Source) -> None:
         if trace.meta.values == "none":
@@ -70,6 +70,7 @@ class Plan:
             if info.space == "hbm":
                 data: NDArray[Any] = np.array(start[info.name])
                 self.buffers[info.name] = (data != 0).astype(np.uint8) if info.dtype == "bool" else data
+        require_fit(trace, source, self.slots)
 
     @cached_property
     def slots(self) -> dict[str, dict[str, tuple[str, ...]]]:
@@ -91,6 +92,13 @@ class Plan:
         return found
 
     @cached_property
+    def shapes(self) -> Shapes:
+        """function -> slot -> its capacity, (rows, cols)."""
+        return {
+            launch.name: {slot.name: (slot.rows, slot.cols) for slot in launch.slots} for launch in self.trace.meta.launches
+        }
+
+    @cached_property
     def _written(self) -> set[tuple[int, int]]:
         events, trace = self.trace.events, self.trace
         writes = (events.kind == Kind.LOAD) | (events.kind == Kind.INIT) | (events.kind == Kind.FILL) | (events.kind == Kind.UPDATE)
@@ -109,8 +117,7 @@ class Plan:
         t = 1
         for number, launch in enumerate(meta.launches):
             function = self.source.functions[launch.name]
-            order = {step.name: n for n, step in enumerate(function.steps)}
-            shapes = {slot.name: (slot.rows, slot.cols) for slot in launch.slots}
+            shapes = self.shapes[launch.name]
             nodes = {launch.first_node + n: slot.name for n, slot in enumerate(launch.slots)}
             base = np.zeros(launch.blocks + 1, np.int64)
             for block in range(launch.blocks):
@@ -124,7 +131,7 @@ class Plan:
                             valid[slot] = int(trace.events.rows[event]), int(trace.events.cols[event])
                     wanted = self.slots.get(launch.name, {}).get(name, ())
                     if wanted:
-                        marks.append((at, float(order[name])))
+                        marks.append((at, float(function.number(name))))
                         at += 1
                     for slot in wanted:
                         probes.append(Probe(t, slot, at, shapes[slot], *valid[slot]))
@@ -172,7 +179,7 @@ class Plan:
 
         return Launch(
             function,
-            tuple(int(values[_TEMPLATES[name]]) for name in function.templates),
+            tuple(int(values[TEMPLATES[name]]) for name in function.templates),
             (x, y, z),
             info.threads,
             tuple(argument(parameter.name, parameter.pointer) for parameter in function.parameters),

@@ -7,7 +7,7 @@ from functools import cache
 from ..kernel import Kernel
 from ..record import Run
 from ..registry import KERNELS, get
-from .capture import Capture, digest, inputs_of, load, paths
+from .capture import Capture, digest, folder_of, inputs_of, load, paths, source_hash
 from .result import EngineError
 from .source import Source
 
@@ -43,6 +43,22 @@ def find(run: Run) -> Capture:
     return capture
 
 
+def outdated(capture: Capture, kernel: Kernel) -> str | None:
+    """Why a capture says nothing about the present source, and what would, or None."""
+    if not stale(capture, kernel):
+        return None
+    made = capture.device
+    return (
+        f"The capture is of another kernel.cu: the source has changed since it ran on an {made.get('device', 'unknown device')}"
+        f" ({made.get('date', 'undated')}), so this says nothing about the present one; check that with the cpu or gpu engine."
+    )
+
+
 def stale(capture: Capture, kernel: Kernel) -> bool:
     """Whether the source has changed (comments apart) since the capture was made."""
     return capture.source_hash != Source.read(kernel.cuda_source).hash
+
+
+def stale_file(kernel: Kernel, problem: str) -> bool:
+    """`stale` of the capture of a named problem, without its numbers."""
+    return source_hash(folder_of(kernel) / f"{kernel.name}.{problem}.safetensors") != Source.read(kernel.cuda_source).hash

@@ -4,12 +4,14 @@
 // Plain C headers where they do: the C++ ones cost ten times the kernel to compile.
 #pragma once
 #include <math.h>
+#include <signal.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <type_traits>
 #include <utility>
 
@@ -17,6 +19,8 @@
 #define __device__ inline
 #define __shared__ static
 #define __restrict__
+#define __forceinline__
+#define __launch_bounds__(...)
 
 struct dim3 { unsigned x, y, z; };
 static thread_local dim3 threadIdx, blockIdx;
@@ -133,3 +137,17 @@ static inline unsigned long long fs_now() {
   return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
 static inline unsigned fs_sm() { return 0; }
+
+// Where the kernel was when it crashed or was stopped: the last probed step, for the engine to name.
+static volatile long long fs_reached[3] = {0, -1, -1};  // launch, block, step
+#define FS_REACHED(block, number) (fs_reached[1] = (block), fs_reached[2] = (number))
+static void fs_dying(int number) {
+  char text[96];  // snprintf of integers, on the way out: nothing else may be trusted
+  const int length = snprintf(text, sizeof text, "\nfs reached %lld %lld %lld\n", fs_reached[0], fs_reached[1], fs_reached[2]);
+  if (write(2, text, length) < 0) _exit(3);
+  signal(number, SIG_DFL);
+  raise(number);
+}
+static inline void fs_tell_when_dying() {
+  for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM, SIGXCPU}) signal(number, fs_dying);
+}

@@ -4,7 +4,7 @@ The source marks each step of the lesson with a comment, `// step: fill Sij`, in
 comments are all the instrumentation a reader sees. Here they become line ranges for the code pane and, in a
 probing build, calls that write the step's slots to a buffer. A marker's region runs from its line to the next
 marker, to the end of the braces around it, or to the first loop that holds another marker: a probe at its
-end runs exactly once each time the step does.
+end runs exactly once each time the step does. A step may be marked twice, as in a peeled loop.
 """
 
 from __future__ import annotations
@@ -15,12 +15,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from .result import EngineError
+
 _MARKER = re.compile(r"^\s*// step: (?P<name>.+?)\s*$")
+_BOUNDS = r"(?:__launch_bounds__\s*\([^)]*\)\s*)?"
 _FUNCTION = re.compile(
-    r"template\s*<(?P<template>[^>]*)>\s*__global__\s+void\s+(?P<name>\w+)\s*\((?P<parameters>[^)]*)\)\s*\{", re.S
-)
+    r"(?:template\s*<(?P<template>[^>]*)>\s*)?__global__\s+" + _BOUNDS + r"void\s+" + _BOUNDS
+    + r"(?P<name>\w+)\s*\((?P<parameters>[^)]*)\)\s*\{", re.S,
+)  # fmt: skip
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_UNREAD = re.compile(_COMMENT.pattern + r"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'""", re.S)  # comments and literals
 _TOKEN = re.compile(r"\w+|\S")
+Shapes = dict[str, dict[str, tuple[int, int]]]
+
+
+class SourceError(EngineError):
+    """A kernel.cu that cannot be read, or that is not the twin's: one sentence says why and what would be right."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +42,12 @@ class Parameter:
 
     @property
     def pointer(self) -> bool:
-        return self.type.endswith("*")
+        return "*" in self.type
+
+    @property
+    def base(self) -> str:
+        """The type of what is passed or pointed to, in a word: "float", "int", "unsigned char"."""
+        return " ".join(word for word in self.type.replace("*", " ").split() if word not in ("const", "__restrict__", "__restrict"))
 
 
 @dataclass(frozen=True)
@@ -58,16 +73,30 @@ class Function:
     def step(self, name: str) -> Marked | None:
         return next((step for step in self.steps if step.name == name), None)
 
+    def number(self, name: str) -> int:
+        """The number that a step leaves in its probes. Raises ValueError where it is not marked."""
+        return [step.name for step in self.steps].index(name)
+
 
 @dataclass(frozen=True)
 class Source:
     """The text of a kernel.cu, and what is to be known of it."""
 
     text: str
+    name: str = "kernel.cu"
 
     @classmethod
     def read(cls, path: Path) -> Source:
-        return cls(path.read_text("utf-8"))
+        """Raises OSError, and SourceError for what is no text."""
+        try:
+            return cls(path.read_text("utf-8"), path.name)
+        except UnicodeDecodeError:
+            raise SourceError(f"{path} is not UTF-8 text; name a CUDA source, such as kernel.cu.") from None
+
+    @cached_property
+    def _code(self) -> str:
+        """The text with comments and literals blank, place for place: what they hold is no code."""
+        return _UNREAD.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), self.text)
 
     @cached_property
     def tokens(self) -> tuple[str, ...]:
@@ -82,13 +111,13 @@ class Source:
     def functions(self) -> dict[str, Function]:
         """Name -> function, in the order of the file, which is the order of the launches."""
         found = {}
-        for match in _FUNCTION.finditer(self.text):
+        for match in _FUNCTION.finditer(self._code):
             first = self.text.count("\n", 0, match.end()) + 1
             last = self._closing_line(match.end())
             found[match["name"]] = Function(
                 match["name"],
-                tuple(part.split()[-1] for part in match["template"].split(",")),
-                tuple(_parameter(part) for part in match["parameters"].split(",")),
+                tuple(part.split("=")[0].split()[-1] for part in (match["template"] or "").split(",") if part.strip()),
+                tuple(self._parameter(part) for part in match["parameters"].split(",") if part.strip()),
                 first,
                 last,
                 self._steps(first, last),
@@ -98,18 +127,24 @@ class Source:
     def _closing_line(self, start: int) -> int:
         """The line of the brace that closes the one before `start`."""
         depth = 1
-        for place in range(start, len(self.text)):
-            depth += {"{": 1, "}": -1}.get(self.text[place], 0)
+        for place in range(start, len(self._code)):
+            depth += {"{": 1, "}": -1}.get(self._code[place], 0)
             if depth == 0:
                 return self.text.count("\n", 0, place) + 1
-        raise ValueError("The kernel's source has a brace that is never closed.")
+        raise SourceError(f"{self.name} has a brace that is never closed: it opens in line {self.text.count(chr(10), 0, start) + 1}.")
+
+    def _parameter(self, text: str) -> Parameter:
+        match = re.match(r"^\s*(?P<type>.+?[\s*])\s*(?P<name>\w+)\s*$", text, re.S)
+        if match is None:
+            raise SourceError(f"{self.name} has a parameter that cannot be read: {text.strip()!r}.")
+        return Parameter(match["name"], match["type"].strip())
 
     @cached_property
     def _depths(self) -> list[int]:
         """The depth of braces before each line, 1-based; comments do not count."""
         depths, depth = [0, 0], 0
-        for line in self.text.split("\n"):
-            depth += sum({"{": 1, "}": -1}.get(c, 0) for c in _COMMENT.sub("", line))
+        for line in self._code.split("\n"):
+            depth += sum({"{": 1, "}": -1}.get(c, 0) for c in line)
             depths.append(depth)
         return depths
 
@@ -135,26 +170,27 @@ class Source:
             steps.append(Marked(name, line, end))
         return tuple(steps)
 
-    def probing(self, slots: dict[str, dict[str, tuple[str, ...]]]) -> str:
-        """The source with probes: `slots[function][step]` are the shared arrays to write when the step ends.
+    def probing(self, slots: dict[str, dict[str, tuple[str, ...]]], shapes: Shapes) -> str:
+        """The source with probes: `slots[function][step]` are the shared arrays to write when the step ends, and
+        `shapes[function][slot]` their rows and columns, which the compiler is told to insist on.
 
         Steps without slots get no probe, so that one in divergent code gets no barrier.
         """
         lines = self.text.split("\n")
         after: dict[int, str] = {}
         for function in self.functions.values():
-            after[function.first] = after.get(function.first, "") + " FS_ENTER"
-            for number, step in enumerate(function.steps):
+            after[function.first] = after.get(function.first, "") + "\nFS_ENTER"
+            for step in function.steps:
+                number = function.number(step.name)
                 wanted = slots.get(function.name, {}).get(step.name, ())
                 if wanted:
-                    probes = " ".join(f"FS_PROBE({slot})" for slot in wanted)
+                    probes = " ".join(_probe(slot, *shapes[function.name][slot]) for slot in wanted)
                     after[step.last] = after.get(step.last, "") + f"\n__syncthreads(); FS_STEP({number}) {probes} __syncthreads();"
             lines[function.last - 1] = "FS_EXIT " + lines[function.last - 1]
-        return "\n".join(line + after.get(number, "") for number, line in enumerate(lines, 1))
+        told = {number: f"{text}\n#line {number + 1}" for number, text in after.items()}  # a compiler names the lines of the file
+        return "\n".join(line + told.get(number, "") for number, line in enumerate(lines, 1))
 
 
-def _parameter(text: str) -> Parameter:
-    match = re.match(r"^\s*(?P<type>.+?[\s*])\s*(?P<name>\w+)\s*$", text, re.S)
-    if match is None:
-        raise ValueError(f"A kernel's parameter cannot be read: {text!r}.")
-    return Parameter(match["name"], match["type"].strip())
+def _probe(slot: str, rows: int, cols: int) -> str:
+    right = f'static_assert(sizeof({slot}) == {4 * rows * cols}, "{slot} should hold {rows} x {cols} floats, as the twin\'s does");'
+    return f"{right} FS_PROBE({slot})"

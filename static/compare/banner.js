@@ -39,7 +39,7 @@ export function createBanner(host, { onGo, onRetry }) {
       show(verdict.ok ? "agrees" : "differs",
         el("span", { class: "sign-word", "aria-hidden": "true", text: verdict.ok ? "✓" : "✕" }),
         el("div", { class: "verdict-text" }, said,
-          verdict.note ? el("p", { class: "stale" }, el("b", { text: "Stale capture. " }), verdict.note) : null,
+          verdict.note ? el("p", { class: "note", text: verdict.note }) : null,
           el("p", { class: "where", text: `${where(verdict)} · ${numbers}` })));
     },
   };

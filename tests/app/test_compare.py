@@ -20,7 +20,8 @@ from web import JSON, Start, is_sentence
 import flashstep as fs
 from flashstep.app import cli, compare, measured, verdicts
 from flashstep.kernels.engines import compare as engine_compare
-from flashstep.kernels.engines import cpu, recorded
+from flashstep.kernels.engines import cpu
+from flashstep.kernels.engines.source import Source
 from flashstep.kernels.registry import KERNELS
 from flashstep.trace import bounds
 from flashstep.trace.agreement import Agreement
@@ -73,8 +74,8 @@ def wrong(monkeypatch: pytest.MonkeyPatch, slot: str = "li", value: float = floa
     """From the last tile on, let the kernel leave `value` in the first element of a slot."""
     real = engine_compare.execute
 
-    def execute(run: fs.Run, engine: str, fmad: bool = True) -> Any:
-        plan, result, note = real(run, engine, fmad)
+    def execute(run: fs.Run, engine: str, *others: Any) -> Any:
+        plan, result, note = real(run, engine, *others)
         probes = result.probes.copy()  # type: ignore[union-attr]
         probes[[probe for probe in plan.probes if probe.slot == slot][-1].offset] = value
         return plan, dataclasses.replace(result, probes=probes), note
@@ -164,10 +165,35 @@ def test_a_kernel_that_differs_says_where(client: TestClient, monkeypatch: pytes
     assert "li, row 0, column 0: NaN against" in verdict["verdict"]
 
 
-def test_a_stale_capture_is_labelled(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded, "stale", lambda *_: True)
-    told = ask(client, kernel="standard", engine="recorded")
-    assert "source has changed" in strict(client.get(told["result"]).text)["note"]
+def test_a_stale_capture_is_no_verdict(client: TestClient, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setattr(Source, "hash", "another")
+    response = client.post("/api/comparisons", json={"kernel": "standard", "engine": "recorded"})
+    assert response.status_code == 422
+    said = response.json()["errors"]["engine"]
+    assert "another kernel.cu" in said
+    assert "check that with the cpu or gpu engine" in said
+    if cpu.unavailable() is None:  # what the page begins with can say something
+        embedded = re.search(r'id="explore">(.*?)</script>', client.get("/compare/standard").text)
+        assert embedded
+        assert json.loads(embedded[1])["engine"] in ("cpu", "gpu")
+    assert cli.main("compare standard --engine recorded --json".split()) == 2
+    out, err = capsys.readouterr()
+    assert strict(out) == {"engine": "recorded", "ok": None, "reason": said}
+    assert err == f"flashstep: {said}\n"
+
+
+def test_a_kernel_with_a_misspelt_step_is_told_to_a_visitor(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "kernel"
+    folder.mkdir()
+    for name in ("twin.py", "kernel.cu"):
+        text = KERNELS["standard"].source.with_name(name).read_text("utf-8")
+        (folder / name).write_text(text.replace("// step: fill Sij", "// step: fil Sij"), "utf-8")
+    monkeypatch.setitem(KERNELS, "standard", dataclasses.replace(KERNELS["standard"], source=folder / "twin.py"))
+    response = client.post("/api/comparisons", json={"kernel": "standard", "engine": "recorded"})
+    assert response.status_code == 422
+    assert response.json()["errors"]["engine"].startswith("kernel.cu marks no step 'fill Sij' in scores: it marks 'fil Sij'")
 
 
 def test_a_row_that_sees_no_key_is_compared(client: TestClient) -> None:
@@ -401,6 +427,47 @@ def test_a_saved_run_with_its_own_arrays_is_compared(tmp_path: Path, capsys: Cap
     run.save(tmp_path / "run.safetensors")
     assert cli.main(["compare", str(tmp_path / "run.safetensors"), "--engine", "recorded"]) == 0
     assert "agrees after every one of" in capsys.readouterr().out
+
+
+def test_a_file_of_ones_own_is_compared(capsys: Captured, tmp_path: Path) -> None:
+    text = KERNELS["online-softmax"].cuda_source.read_text("utf-8")
+    own = tmp_path / "my.cu"
+    own.write_text(text.replace("// step: write Y", "// step: wrote Y"), "utf-8")
+    for engine, said in (
+        ("cpu", "my.cu marks no step 'write Y' in online_softmax: it marks 'wrote Y'"),
+        ("recorded", "check my.cu with --engine cpu or gpu"),
+    ):
+        assert cli.main(["compare", "online-softmax", "--engine", engine, "--source", str(own)]) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert said in err
+    assert cli.main(["compare", "online-softmax", "--source", str(tmp_path / "none.cu")]) == 2
+    assert "No such file" in capsys.readouterr().err
+    if cpu.unavailable() is None:
+        own.write_text(text.replace("li[r] = 0.0f", "li[r] = 1.0f"), "utf-8")
+        assert cli.main(["compare", "online-softmax", "--engine", "cpu", "--source", str(own)]) == 1
+        assert "first differs at step" in capsys.readouterr().out
+
+
+def test_what_was_not_foreseen_is_no_difference(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(*_: object, **__: object) -> None:
+        raise KeyError("fill Sij")
+
+    monkeypatch.setattr(cli, "compare_run", breaks)
+    assert cli.main("compare standard --engine recorded --json".split()) == 2
+    out, err = capsys.readouterr()
+    assert strict(out)["ok"] is None
+    assert err.splitlines()[-1] == "flashstep: This was not foreseen, and is a fault of Flashstep itself: KeyError: 'fill Sij'."
+
+
+def test_too_much_shared_memory_is_noted_when_recorded(capsys: Captured, tmp_path: Path) -> None:
+    sizes = "--seqlen-q 4 --seqlen-k 4 --head-dim 64 --block-rows 64 --block-cols 64"
+    assert cli.main(["record", "flash-attention-2", *sizes.split(), "-o", str(tmp_path / "run.safetensors")]) == 0
+    assert "49,152 bytes of static shared memory, and flash_attention_2 asks for 82,432" in capsys.readouterr().err
+
+
+def test_a_large_share_is_a_number_of_times() -> None:
+    assert [verdicts.share(x) for x in (0.341, 9.5, 677794.84, float("inf"))] == ["35 %", "950 %", "677,795 times", "∞"]
 
 
 def test_shares_are_rounded_up() -> None:

@@ -245,7 +245,7 @@ def test_arguments_are_bound_by_name_in_the_kernels_types(benchmark: ModuleType)
 
 def test_the_build_that_notes_sms_probes_nothing(benchmark: ModuleType) -> None:
     plan = benchmark.small("flash-decoding", benchmark.Unprobed)
-    text = plan.source.probing(plan.slots)
+    text = plan.source.probing(plan.slots, plan.shapes)
     assert "FS_PROBE" not in text
     assert text.count("FS_ENTER") == text.count("FS_EXIT") == 2
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flashstep as fs
-from flashstep.kernels.engines import cpu, gpu, recorded
+from flashstep.kernels.engines import child, cpu, gpu, recorded
 from flashstep.kernels.engines.capture import load, paths, problems
 from flashstep.kernels.engines.compare import judge
 from flashstep.kernels.engines.plan import Plan
@@ -133,12 +133,67 @@ def test_every_number_of_threads_gives_the_same_answer() -> None:
             assert np.array_equal(array, again.arrays[name], equal_nan=True)
 
 
+def changed(kernel: str, was: str, becomes: str) -> Source:
+    """The source with one place changed."""
+    text = source_of(kernel).text
+    assert was in text
+    return Source(text.replace(was, becomes, 1))
+
+
+@compiled
+def test_a_kernel_that_crashes_says_how_and_where() -> None:
+    wild = "*(volatile int*)0 = 1;"
+    plans = {
+        "in split, after the step 'load K, V' of block 0: it read or wrote outside its arrays": (
+            "flash-decoding", "// step: fill Sij", f"// step: fill Sij\n    {wild}",
+        ),
+        "in combine, before any probed step ended: it read or wrote outside its arrays": (
+            "flash-decoding", "// step: global m", f"// step: global m\n  {wild}",
+        ),
+        "it divided an integer by zero": (
+            "online-softmax", "// step: write Y", "// step: write Y\n  { volatile int z = 0; z = 3 / z; }",
+        ),
+    }  # fmt: skip
+    for said, (kernel, was, becomes) in plans.items():
+        plan = Plan(fs.record(kernel).trace, changed(kernel, was, becomes))
+        with pytest.raises(fs.EngineError, match=r"^The kernel crashed on the host ") as raised:
+            cpu.run(plan)
+        assert said in str(raised.value)
+        assert "exit -" not in str(raised.value)
+
+
+@pytest.mark.parametrize("number", [4, 5, 6, 7, 8, 9, 11, 24, 63])
+def test_every_signal_has_its_words(number: int) -> None:
+    words = child.signal_words(number)
+    assert words.startswith(("it ", "the C library "))
+    assert len(words) > 15
+
+
 @compiled
 def test_a_kernel_that_does_not_end_is_stopped() -> None:
     source = Source(source_of("online-softmax").text.replace("for (int j = 0; j < Tc; j++)", "for (int j = 0; j < Tc; j += 0)"))
     plan = Plan(fs.record("online-softmax").trace, source)
     with pytest.raises(fs.EngineError, match="was stopped: does it end"):
         cpu.run(plan, probing=False, seconds=2)
+    waited: list[int] = []
+    with pytest.raises(fs.EngineError, match=r"It was last seen in online_softmax, after the step 'update m, l' of block 0"):
+        cpu.run(plan, seconds=1, waiting=lambda: waited.append(1))
+    assert len(waited) > 2
+
+    def cancel() -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        cpu.run(plan, seconds=60, waiting=cancel)
+
+
+def test_the_time_a_kernel_may_take_grows_with_the_problem() -> None:
+    small, large = (
+        cpu.most_seconds(Plan(fs.record("standard", seqlen_q=n, seqlen_k=n, head_dim=8).trace, source_of("standard")))
+        for n in (8, 256)
+    )
+    assert 10 <= small < 15
+    assert small * 2 < large <= 600
 
 
 @compiled
@@ -155,6 +210,52 @@ def test_a_kernel_that_takes_other_steps_is_found_out() -> None:
     plan = Plan(run.trace, Source(text))
     with pytest.raises(fs.EngineError, match="did not take the twin's steps"):
         judge(run, plan, cpu.run(plan), "cpu")
+
+
+@compiled
+def test_a_file_of_ones_own_is_checked_on_the_cpu(tmp_path: Path) -> None:
+    """Written as a kernel writer does: restrict, const, launch bounds, a default, CUDA headers, braces in comments."""
+    run = fs.record("flash-attention-2", seqlen_q=6, seqlen_k=10)
+    text = source_of("flash-attention-2").text
+    own = text.replace("const float* Q", "const float* __restrict__ Q")
+    own = own.replace("float scale, int causal", "const float scale, const int causal")
+    own = own.replace("__global__ void", "__global__ void __launch_bounds__(128)").replace("int Bc, int D>", "int Bc, int D = 4>")
+    own = own.replace("  const int tid", '  // a brace { in a comment, and "one {"\n  const int tid')
+    own = f'#include <cuda_runtime.h>\n#include "cuda_fp16.h"\n{own}'
+    path = tmp_path / "my kernel.cu"
+    path.write_text(own, "utf-8")
+    assert fs.compare(run, "cpu", source=path).ok
+    path.write_text(own.replace("float m_new = mi[r];", "float m_new = 0.0f;"), "utf-8")
+    verdict = fs.compare(run, "cpu", source=str(path))
+    assert verdict.first_divergence is not None
+    assert (verdict.first_divergence.slot, run.trace.steps[verdict.first_divergence.step].name) == ("mi", "update m, l, O")
+    path.write_text(own.replace("float m_new = mi[r];", "floaty m_new = mi[r];"), "utf-8")
+    line = own[: own.index("float m_new")].count("\n") + 1
+    with pytest.raises(fs.EngineError, match=rf"does not compile for the host: my kernel\.cu:{line}:.*floaty"):
+        fs.compare(run, "cpu", source=path)
+    path.write_text(own.replace("Sij[Br][Bc]", "Sij[Br][Bc + 1]"), "utf-8")
+    with pytest.raises(fs.EngineError, match="Sij should hold 4 x 4 floats, as the twin's does"):
+        fs.compare(run, "cpu", source=path)
+
+
+def test_a_file_of_ones_own_is_nothing_that_was_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "my.cu"
+    path.write_text(source_of("standard").text, "utf-8")
+    with pytest.raises(ValueError, match=r"what the shipped kernel\.cu did; check my\.cu with the cpu or gpu engine"):
+        fs.compare(fs.record("standard"), "recorded", source=path)
+    with pytest.raises(FileNotFoundError):
+        fs.compare(fs.record("standard"), "cpu", source=tmp_path / "none.cu")
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(fs.EngineError, match="is not UTF-8 text"):
+        fs.compare(fs.record("standard"), "cpu", source=path)
+
+
+def test_a_capture_of_another_source_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = fs.record("standard")
+    monkeypatch.setattr(Source, "hash", "another")
+    with pytest.raises(fs.EngineError, match=r"another kernel\.cu: .* NVIDIA H200 \(2026-.* check that with the cpu or gpu"):
+        fs.compare(run, "recorded")
+    assert recorded.stale_file(KERNELS["standard"], "default")
 
 
 def test_without_a_compiler_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -232,26 +333,18 @@ def test_too_much_shared_memory_is_said_before_the_launch() -> None:
         gpu.check(plan, launch)
 
 
+@compiled
+def test_what_a_gpu_would_refuse_is_noted_where_it_runs() -> None:
+    sizes: dict[str, Any] = {"seqlen_q": 4, "seqlen_k": 4, "head_dim": 64, "block_rows": 64, "block_cols": 64}
+    large = fs.compare(fs.record("flash-attention-2", **sizes), "cpu")
+    assert large.ok
+    assert "has 49,152 bytes of static shared memory, and flash_attention_2 asks for 82,432" in large.note
+    assert fs.compare(fs.record("standard"), "cpu").note == ""
+
+
 def test_a_device_that_is_not_there_says_how_to_get_it() -> None:
     why = fs.engines()["gpu"]
     if why is not None:
         assert "pip install" in why or "driver" in why or "device" in why
         with pytest.raises(fs.EngineError):
             fs.compare(fs.record("standard"), "gpu")
-
-
-def test_check_takes_arrays_from_elsewhere() -> None:
-    rng = np.random.default_rng(5)
-    q, k, v = (rng.standard_normal((2, 4, n, 8)).astype(np.float32) for n in (5, 9, 9))
-    run = fs.record("standard", q, k, v, causal=True)
-    assert fs.check(run.outputs["O"], q, k, v, causal=True, lse=run.outputs["lse"]).ok
-    assert not fs.check(run.outputs["O"], q, k, v).ok
-    off = run.outputs["O"].copy()
-    off[1, 2, 3, 4] += 1e-4
-    wrong = fs.check(off, q, k, v, causal=True)
-    assert wrong.first_divergence is not None
-    assert "O, row 33, column 4" in str(wrong.first_divergence)
-    blind = fs.check(np.zeros((1, 8), np.float32), q[0, 0, :1], k[0, 0], v[0, 0], key_mask=[False] * 9)
-    assert blind.ok  # a right zero is no failure
-    with pytest.raises(ValueError, match="it should be"):
-        fs.check(off[:, :, 1:], q, k, v)

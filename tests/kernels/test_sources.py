@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from flashstep.kernels.engines.capture import problems
 from flashstep.kernels.engines.plan import Plan
 from flashstep.kernels.engines.source import Source
 from flashstep.kernels.registry import KERNELS
-from flashstep.kernels.source import step_lines
+from flashstep.kernels.source import cuda_lines, step_lines
 
 WITH_SOURCE = tuple(name for name, kernel in KERNELS.items() if kernel.cuda_source.exists())
 """A kernel may begin with its twin: it has nothing to say here yet."""
@@ -56,13 +57,68 @@ def test_the_hash_is_over_the_code_and_not_the_comments(kernel: str) -> None:
 def test_probes_are_put_where_each_step_ends(kernel: str) -> None:
     trace = fs.record(kernel).trace
     plan = Plan(trace, source_of(kernel))
-    text = plan.source.probing(plan.slots)
+    text = plan.source.probing(plan.slots, plan.shapes)
     assert text.count("FS_STEP(") == sum(len(steps) for steps in plan.slots.values())
     assert len(text.splitlines()) > len(plan.source.text.splitlines())
     probed = {(probe.step, probe.slot) for probe in plan.probes}
     for step in trace.steps[1:]:
         if step.name.startswith(("fill", "update")):
             assert any(at == step.index for at, _ in probed), step.label
+
+
+@pytest.mark.parametrize("kernel", WITH_SOURCE)
+def test_a_step_that_is_not_marked_is_named_with_those_of_the_twin(kernel: str) -> None:
+    trace, text = fs.record(kernel).trace, source_of(kernel).text
+    probed = {step for steps in Plan(trace, source_of(kernel)).slots.values() for step in steps}
+    assert len(probed) > 2
+    for step in {step.name for step in trace.meta.steps[1:]}:
+        marker = f"// step: {step}\n"
+        misspelt = text.replace(marker, f"// step: {step[1:]}\n")
+        refused(trace, misspelt, repr(step), repr(step[1:]), "The twin's steps are 'block appears', ")
+        if step in probed:
+            unmarked = text.replace(marker, "\n")
+            refused(trace, unmarked, f"kernel.cu marks no step {step!r} in ", f"write // step: {step} where it begins")
+        else:
+            Plan(trace, Source(text.replace(marker, "\n")))  # nothing is looked for there
+
+
+def refused(trace: fs.Trace, text: str, *words: str) -> None:
+    with pytest.raises(fs.EngineError) as raised:
+        Plan(trace, Source(text))
+    for word in words:
+        assert word in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "words"),
+    [
+        ("void flash_attention_2(", "void attention(", "(…), which the twin launches; it has attention"),
+        ("float scale,", "float factor,", "takes a number factor, and the run has none of that name; it has"),
+        ("const float* Q", "const float* query", "a pointer query, and the run has none of that name; it has Q, K, V, O, lse"),
+        ("const float* Q", "const __half* Q", "takes Q as __half*, and it is handed float*"),
+        ("int Bc, int D>", "int Bc, int Dim>", "has a template parameter Dim, and the run gives Br, Bc, D"),
+        ("  // step: fill Sij", "  { // step: fill Sij", "has a brace that is never closed: it opens in line 16"),
+        ("float* O, float* lse", "float* O, float *, float* lse", "has a parameter that cannot be read: 'float *'"),
+    ],
+)  # fmt: skip
+def test_a_source_that_is_not_the_twins_says_what_would_be(was: str, becomes: str, words: str) -> None:
+    text = source_of("flash-attention-2").text
+    assert was in text
+    refused(fs.record("flash-attention-2").trace, text.replace(was, becomes, 1), words)
+
+
+def test_a_source_that_is_half_written_hinders_no_recording(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.cu"
+    path.write_text(source_of("standard").text.rstrip().removesuffix("}"), "utf-8")
+    assert cuda_lines(path, ["scores", "softmax", "values"]) == {}
+
+
+def test_a_step_may_be_marked_twice() -> None:
+    text = source_of("online-softmax").text
+    source = Source(text.replace("// step: update m, l\n", "// step: update m, l\n;\n// step: update m, l\n", 1))
+    (function,) = source.functions.values()
+    numbers = [function.number(step.name) for step in function.steps]
+    assert len(set(numbers)) == len(numbers) - 1
 
 
 @pytest.fixture(scope="module")
