@@ -36,6 +36,10 @@ HELP = {
     "splits": "Parts that flash-decoding splits the keys into.",
 }
 ARRAYS = {"q": "Q", "k": "K", "v": "V", "x": "The matrix of online-softmax", "key_mask": "The mask of visible keys"}
+FORMS = {
+    "key_mask": "a .npy file, as numpy.save writes it, with 1 for a visible key and 0 for any other, (keys) or (batch, keys)",
+    "arrays": "a .npz file, as numpy.savez writes it, or .safetensors",
+}
 ARRAY_LIMIT = 2**30  # bytes that one file may unpack to
 PROBLEM_PANEL, ARRAYS_PANEL = "The problem and its tiles", "Your own arrays"
 
@@ -96,11 +100,17 @@ def _option(name: str, kind: Any, text: str, panel: str) -> inspect.Parameter:
 def read_arrays(files: dict[str, Path]) -> arrayfiles.Arrays:
     """The arrays of `--q q.npy …` and `--arrays file.npz`, under the names that kernels know, in their order.
 
-    Raises `ArraysError` (a ValueError) and OSError.
+    Raises `ArraysError` (a ValueError).
     """
     found: dict[str, NDArray[np.generic]] = {}
     for option, path in files.items():
-        inside = arrayfiles.read_file(path.name, path.read_bytes(), ARRAY_LIMIT)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            why = "there is no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
+            wanted = f"--{option.replace('_', '-')} takes {FORMS.get(option, 'an array in a .npy file, as numpy.save writes it')}"
+            raise arrayfiles.ArraysError(f"{path} cannot be read: {why}; {wanted}.") from None
+        inside = arrayfiles.read_file(path.name, data, ARRAY_LIMIT)
         if option != "arrays":
             if len(inside) != 1:
                 names = ", ".join(inside)

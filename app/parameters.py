@@ -199,16 +199,16 @@ def _read(name: str, value: object, default: Any, errors: dict[str, str]) -> Any
     elif name == "scale":
         if DECIMAL.fullmatch(text) and not isinstance(value, bool) and math.isfinite(float(text)):
             return float(text)
-        errors[name] = f"{_fault(value, text, 'number')}; write one such as 0.5, or leave it empty for 1/\u2060√d."
+        errors[name] = f"{number_fault(value, text, 'number')}; write one such as 0.5, or leave it empty for 1/\u2060√d."
     else:
         if WHOLE.fullmatch(text) and not isinstance(value, bool):
             return int(text)
         example = default if isinstance(default, int) else 1
-        errors[name] = f"{_fault(value, text, 'whole number')}; write one such as {example}."
+        errors[name] = f"{number_fault(value, text, 'whole number')}; write one such as {example}."
     return default
 
 
-def _fault(value: object, text: str, kind: str) -> str:
+def number_fault(value: object, text: str, kind: str) -> str:
     """Why `text` cannot be read as a number: JSON's 1e400 is an infinity by now."""
     if isinstance(value, float) and math.isinf(value):
         return "The number that was sent is too large"
