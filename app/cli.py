@@ -1,7 +1,8 @@
 """The command line: `flashstep serve | record | show | export | ledger | compare | engines`.
 
 The names are Python's, with hyphens. Results go to standard output; progress and errors, one sentence each, to
-standard error. Exit codes, as `diff`'s: 0 done, 1 the kernel and the trace differ, 2 refused or failed; 130 cancelled.
+standard error. Exit codes, as `diff`'s: 0 done, 1 the kernel and the trace differ, 2 refused or failed; 130 cancelled,
+141 nobody read on.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +25,8 @@ from .. import compare as compare_run
 from .. import engines as every_engine
 from .. import record as record_run
 from ..kernels import registry
+from ..kernels.engines.gpu import too_much_shared
+from ..trace.agreement import Agreement
 from ..trace.file import destination, write_whole
 from . import misuse, serving, verdicts
 from .options import Asked, takes_a_problem
@@ -36,6 +40,7 @@ cli = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+CLOSED = 141  # as a shell says of what ended by SIGPIPE
 KERNEL_NAMES = ", ".join(registry.KERNELS)
 Kernel = Annotated[str, typer.Argument(help=f"One of {KERNEL_NAMES}.", show_default=False)]
 Source = Annotated[
@@ -109,6 +114,8 @@ def record(
     except KeyboardInterrupt:
         raise Refused("Cancelled; nothing was written.", 130) from None
     trace = run.trace
+    if sentence := too_much_shared(trace):
+        note(sentence)
     if focus and trace.meta.values != "focus":
         note(f"{kept_words(trace.meta.values, focus).capitalize()} are kept, so there is no use for --focus; it is ignored.")
     facts = {
@@ -205,28 +212,47 @@ def compare(
         typer.Option(help="gpu, cpu or recorded; by default the first of them that can run here.", show_default=False),
     ] = None,
     fmad: Annotated[bool, typer.Option(help="Let the GPU's compiler fuse multiply-adds.")] = True,
+    own: Annotated[
+        Path | None,
+        typer.Option("--source", help="Your own .cu file in place of the shipped kernel.cu (gpu, cpu).", show_default=False),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the CUDA kernel on an engine and name the first step where it parts from the trace.
 
-    Exit code 0: they agree; 1: they differ; 2: they could not be compared.
+    Exit code 0: they agree; 1: they differ; 2: they could not be compared ("ok" is null in JSON).
     """
-    if engine is not None and engine not in verdicts.ENGINES:  # before anything is recorded
-        raise Refused(f"There is no engine {engine!r}: choose one of {', '.join(verdicts.ENGINES)}.")
-    if engine is None:
-        engine = next((name for name, why in every_engine().items() if why is None), "gpu")
-        note(f"The {engine} engine is the first that can run here; --engine chooses another.")
-    if engine != "gpu" and not fmad:
-        note(f"The {engine} engine has no use for --no-fmad; it is ignored.")
-    run = run_of(source, asked)
-    with recording_progress(run.trace.meta.title, "comparing") as progress:
-        agreement = compare_run(run, engine, fmad=fmad, progress=progress)
+    try:
+        agreement = compared(source, asked, engine, fmad, own)
+    except Exception as error:
+        if as_json:
+            print_json({"engine": engine, "ok": None, "reason": sentence_of(error)})
+        raise
     if as_json:
         print_json(agreement.to_json())
     else:
         print("\n".join(verdicts.lines(agreement)))
     if not agreement.ok:
         raise typer.Exit(1)
+
+
+def compared(source: str, asked: Asked, engine: str | None, fmad: bool, own: Path | None) -> Agreement:
+    """What `compare` was asked for. Raises as `flashstep.compare` and `run_of`."""
+    if engine is not None and engine not in verdicts.ENGINES:  # before anything is recorded
+        raise Refused(f"There is no engine {engine!r}: choose one of {', '.join(verdicts.ENGINES)}.")
+    if engine is None:
+        usable = [name for name, why in every_engine().items() if why is None and not (own and name == "recorded")]
+        engine = next(iter(usable), "cpu" if own else "gpu")
+        note(f"The {engine} engine is the first that can run here; --engine chooses another.")
+    if engine != "gpu" and not fmad:
+        note(f"The {engine} engine has no use for --no-fmad; it is ignored.")
+    if own is not None:
+        if engine == "recorded":
+            raise Refused(f"The recorded engine holds what the shipped kernel.cu did; check {own.name} with --engine cpu or gpu.")
+        own.open("rb").close()  # a name that is none is said before anything is recorded
+    run = run_of(source, asked)
+    with recording_progress(run.trace.meta.title, "comparing") as progress:
+        return compare_run(run, engine, fmad=fmad, progress=progress, source=own)
 
 
 @cli.command()
@@ -343,24 +369,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # Whoever read has read enough, as in `flashstep show … | head`; Python would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return CLOSED
+    except SystemExit:  # Click's answer to a pipe that closed; it has seen to the exit
+        return CLOSED
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except Refused as error:
-        return complain(str(error), error.code)
-    except OSError as error:
-        return complain(unreadable(error))
-    except (ValueError, EngineError) as error:
-        return complain(str(error))
-    except MemoryError:
-        return complain("There is not enough memory for this; ask for smaller sizes, or for --values none.")
-    except typer.TyperException as error:
-        return complain(misuse.sentence(error))
+        return complain(sentence_of(error), error.code)
+    except (OSError, ValueError, EngineError, MemoryError, typer.TyperException) as error:
+        return complain(sentence_of(error))
+    except Exception as error:
+        traceback.print_exc()
+        return complain(sentence_of(error))  # and not 1, which says that kernel and trace differ
 
 
-def unreadable(error: OSError) -> str:
-    """What a file's failure is, in one sentence."""
-    return f"{error.filename}: {error.strerror}." if error.filename else f"{error}."
+def sentence_of(error: Exception) -> str:
+    """What went wrong, in one sentence."""
+    match error:
+        case Refused() | ValueError() | EngineError():
+            return str(error)
+        case OSError():
+            return f"{error.filename}: {error.strerror}." if error.filename else f"{error}."
+        case MemoryError():
+            return "There is not enough memory for this; ask for smaller sizes, or for --values none."
+        case typer.TyperException():
+            return misuse.sentence(error)
+    return f"This was not foreseen, and is a fault of Flashstep itself: {type(error).__name__}: {error}."
 
 
 def complain(sentence: str, code: int = 2) -> int:

@@ -450,7 +450,7 @@ def test_a_pipe_that_closes_early_ends_it_quietly() -> None:
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == ""
-        assert process.wait(30) == 1
+        assert process.wait(30) == 141  # not 1, which says that kernel and trace differ
 
 
 def heed_ctrl_c() -> None:
