@@ -176,7 +176,8 @@ def test_a_kernel_that_does_not_end_is_stopped() -> None:
     with pytest.raises(fs.EngineError, match="was stopped: does it end"):
         cpu.run(plan, probing=False, seconds=2)
     waited: list[int] = []
-    with pytest.raises(fs.EngineError, match=r"It was last seen in online_softmax, after the step '(load X|update m, l)' of block 0"):
+    seen = r"It was last seen in online_softmax, after the step '(load X|update m, l)' of block 0"
+    with pytest.raises(fs.EngineError, match=seen):
         cpu.run(plan, seconds=1, waiting=lambda: waited.append(1))
     assert len(waited) > 2
 

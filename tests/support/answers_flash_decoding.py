@@ -42,10 +42,14 @@ def moved(run: Run) -> int:
 
 
 def added(run: Run) -> int:
-    """Against a run of the same problem with one split."""
-    asked = {**asdict(run.problem), **asdict(run.tiling), "splits": 1}
+    """Against a run of the same problem with one split; where this is that run, of two against it."""
+    asked = {**asdict(run.problem), **asdict(run.tiling)}
     asked.pop("block_rows")
-    return moved(run) - moved(fs.record("flash-decoding", values="none", **asked))
+    one, more = (
+        moved(fs.record("flash-decoding", values="none", **asked | {"splits": splits}))
+        for splits in (1, max(2, run.tiling.splits))
+    )
+    return more - one
 
 
 ANSWERS: dict[str, Callable[[Run], float]] = {

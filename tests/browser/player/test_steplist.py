@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from explorer import FA2, LARGE, WIDE, Player, box
@@ -154,7 +155,7 @@ def test_a_step_is_named_whole(player: Player, kernel: str) -> None:
     player.page.set_viewport_size(WIDE)
     player.open(f"/explore/{kernel}?step=2")
     tree = player.page.locator(".tree")
-    named = {}
+    named: dict[str, Any] = {}
     for top in range(0, tree.evaluate("tree => tree.scrollHeight"), 300):
         tree.evaluate(SCROLL, top)
         named |= {row["text"]: row for row in player.page.evaluate(NAMES)}
