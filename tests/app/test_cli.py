@@ -453,8 +453,10 @@ def test_a_pipe_that_closes_early_ends_it_quietly() -> None:
         assert process.wait(30) == 141  # not 1, which says that kernel and trace differ
 
 
-def heed_ctrl_c() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def heed_signals() -> None:
+    """What the tests themselves were told to ignore (under nohup, in the background), the program heeds."""
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no pseudo-terminals and no SIGTERM to send")
@@ -471,7 +473,7 @@ def test_a_cancelled_recording_leaves_nothing(how: signal.Signals) -> None:
     terminal = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
     program = [sys.executable, "-m", "flashstep", *command]
     # What a script starts in the background is deaf to Ctrl-C; what a person starts is not.
-    with subprocess.Popen(program, stdout=theirs, stderr=theirs, env=terminal, preexec_fn=heed_ctrl_c) as process:
+    with subprocess.Popen(program, stdout=theirs, stderr=theirs, env=terminal, preexec_fn=heed_signals) as process:
         os.close(theirs)
         seen = b""
         while b"/197377" not in seen:
