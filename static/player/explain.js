@@ -29,7 +29,7 @@
 //     with `cell` selected: one hop; -1: stay where you are
 
 import { slotSymbol, symbol, symbolOf } from './explain/names.js';
-import { spell, valueText } from './explain/pieces.js';
+import { BY_DEFINITION, spell, valueText } from './explain/pieces.js';
 import { arrayPlace, arrayText, cellText, maskOf, operandOf, slotPlace } from './explain/places.js';
 import { Scope } from './explain/scope.js';
 import { number } from './words.js';
@@ -195,18 +195,17 @@ function givenText(trace, array) {
 
 // ---- a formula -----------------------------------------------------------------------------------------------------
 
-const BY_DEFINITION = ' by definition'; // 0 ÷ 0 is no number: where the kernel gives one, the line says that it was agreed
-
 /** The explanation of a cell that a formula computed. */
 function computed(base, scope, formula, name) {
   const item = scope.read(formula);
   const single = Array.isArray(item) ? item[0] : item;
   const { expand } = single;
+  const agreed = expand ? expand.terms.some((term) => term.agreed) : single.agreed;
   // At the top, a sum is the formula: its numbers are the substituted line, or as many lines as they need.
   const main = expand ? spell([], expand, single.value, false) : [{ role: 'substituted', pieces: [{ text: '= ' }, ...single.pieces] }];
   const trivial = scope.hidden || (!expand && single.tree[0] === 'num');
   const lines = trivial ? [] : main;
-  lines.push({ role: 'result', pieces: [{ text: `= ${valueText(single.value)}${scope.defined ? BY_DEFINITION : ''}` }] });
+  lines.push({ role: 'result', pieces: [{ text: `= ${valueText(single.value)}${agreed ? BY_DEFINITION : ''}` }] });
   const shown = base.value;
   if (shown !== null && single.value !== null && number(shown) !== number(single.value)) {
     lines[lines.length - 1].pieces.push({ text: ` ≈ ${number(shown)} in float32` });

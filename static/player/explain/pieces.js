@@ -14,12 +14,15 @@ import { number } from '../words.js';
  * @property {any[]} tree        for `substituted`
  * @property {{terms: Item[], join: string, short: boolean}} [expand]   the numbers it was made of, while nothing shows them yet
  * @property {Piece[]} [title]   its name, for the 'part' line
+ * @property {boolean} [agreed]  what is written comes to no number (0 ÷ 0, −∞ − −∞): the value is by definition
  */
 
 /** Products of a dot that are shown within the formula; more are listed below it. */
 export const INLINE = 4;
 /** Numbers of a sum or maximum that share one line. */
 export const A_LINE = 8;
+
+export const BY_DEFINITION = ' by definition'; // 0 ÷ 0 is no number: where the kernel gives one, the line says that it was agreed
 
 export const SIGNS = { '+': ' + ', '-': ' − ', '*': ' × ', '/': ' ÷ ' };
 
@@ -41,7 +44,7 @@ export function spell(title, { terms, join }, value, isPart) {
   const open = join === ', ' ? 'max(' : '', close = join === ', ' ? ')' : '';
   const products = terms.some((term) => term.rank < 3);
   const role = isPart ? 'part' : 'substituted';
-  const end = isPart ? [{ text: ` = ${valueText(value)}` }] : [];
+  const end = isPart ? [{ text: ` = ${valueText(value)}${terms.some((term) => term.agreed) ? BY_DEFINITION : ''}` }] : [];
   if (terms.length <= (products ? INLINE : A_LINE)) {
     return [{ role, pieces: [...title, { text: `${isPart ? ' ' : ''}= ${open}` }, ...joined(terms, join), { text: close }, ...end] }];
   }
@@ -49,7 +52,7 @@ export function spell(title, { terms, join }, value, isPart) {
   const head = { role, pieces: [...title, { text: `${isPart ? ' ' : ''}= ${close ? `the largest of ${what}` : `the sum of ${what}`}` }, ...end] };
   const lines = [head];
   if (products) {
-    for (const term of terms) lines.push({ role: 'term', pieces: [...term.pieces, { text: ` = ${valueText(term.value)}` }] });
+    for (const term of terms) lines.push({ role: 'term', pieces: [...term.pieces, { text: ` = ${valueText(term.value)}${term.agreed ? BY_DEFINITION : ''}` }] });
   } else {
     for (let n = 0; n < terms.length; n += A_LINE) {
       const more = n + A_LINE < terms.length;

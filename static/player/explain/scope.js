@@ -32,7 +32,6 @@ export class Scope {
     /** @type {number[]|null} what ":" runs along, when not everything */ this.along = null;
     this.hidden = false;
     this.lost = false;
-    this.defined = false; // the arithmetic alone would give NaN: the value is an agreement
     /** @type {Map<string, any>} what each name holds */ this.seen = new Map();
     /** @type {Map<string, number>} where each operand stands */ this.places = new Map();
   }
@@ -133,7 +132,7 @@ export class Scope {
     const value = a.value === null || b.value === null ? null
       : sign === '+' ? a.value + b.value : sign === '-' ? a.value - b.value : sign === '*' ? a.value * b.value : a.value / b.value;
     const right = wrap(b, sign === '-' || sign === '/' ? rank + 1 : rank, sign === '-');
-    return { value, rank, tree: ['op', sign, a.tree, b.tree], pieces: [...wrap(a, rank), { text: SIGNS[sign] }, ...right] };
+    return { value, rank, tree: ['op', sign, a.tree, b.tree], pieces: [...wrap(a, rank), { text: SIGNS[sign] }, ...right], agreed: a.agreed || b.agreed };
   }
 
   /** A sum that something else takes in is shown there as one number, and spelled out below; a short dot in place. */
@@ -143,6 +142,7 @@ export class Scope {
     if (terms.length === 1 || short) {
       item.pieces = joined(terms, join);
       item.rank = terms.length === 1 ? terms[0].rank : 1;
+      item.agreed = terms.some((term) => term.agreed);
     } else {
       this.parts.push({ title: item.title, expand: item.expand, value: item.value });
     }
@@ -204,7 +204,7 @@ export class Scope {
     const value = items.some((item) => item.value === null) ? null : items.reduce((most, item) => Math.max(most, item.value), -Infinity);
     const tree = ['call', 'max', ['list', ...items.map((item) => item.tree)]];
     if (items.length === 0) return atom(-Infinity, [{ text: number(-Infinity) }], tree);
-    if (items.length <= A_LINE) return atom(value, [{ text: 'max(' }, ...joined(items, ', '), { text: ')' }], tree);
+    if (items.length <= A_LINE) return { ...atom(value, [{ text: 'max(' }, ...joined(items, ', '), { text: ')' }], tree), agreed: items.some((item) => item.agreed) };
     return { value, tree, title: symbol(this, ['call', 'max', ...args]).pieces, pieces: [{ text: valueText(value) }], rank: 3, expand: { terms: items, join: ', ', short: false } };
   }
 
@@ -239,22 +239,20 @@ export class Scope {
     const tree = ['call', name, ...items.map((item) => item.tree)];
     const known = items.every((item) => item.value !== null);
     const evaluate = (f) => (known ? f() : null);
+    const nothing = a.value === -Infinity && b?.value === -Infinity; // −∞ − −∞ is no number: what stands for it is agreed
     const difference = () => [{ text: 'exp(' }, ...wrap(a, 1), { text: ' − ' }, ...wrap(b, 2, true), { text: ')' }];
     switch (name) {
-      case 'exp': return { ...atom(evaluate(() => Math.exp(a.value)), [{ text: 'exp(' }, ...a.pieces, { text: ')' }], tree) };
-      case 'log': return { ...atom(evaluate(() => Math.log(a.value)), [{ text: 'ln(' }, ...a.pieces, { text: ')' }], tree) };
+      case 'exp': return { ...atom(evaluate(() => Math.exp(a.value)), [{ text: 'exp(' }, ...a.pieces, { text: ')' }], tree), agreed: a.agreed };
+      case 'log': return { ...atom(evaluate(() => Math.log(a.value)), [{ text: 'ln(' }, ...a.pieces, { text: ')' }], tree), agreed: a.agreed };
       case 'rescale':
         if (b.value === -Infinity) this.notes.push('The row has seen no key yet: its maximum is still −∞, so α is 1 by definition and nothing is rescaled.');
-        this.defined ||= a.value === -Infinity && b.value === -Infinity;
-        return atom(evaluate(() => (b.value === -Infinity ? 1 : Math.exp(a.value - b.value))), difference(), tree);
+        return { ...atom(evaluate(() => (b.value === -Infinity ? 1 : Math.exp(a.value - b.value))), difference(), tree), agreed: nothing };
       case 'weight':
         if (a.value === -Infinity) this.notes.push('What stands at −∞ weighs nothing: its weight is 0 by definition.');
-        this.defined ||= a.value === -Infinity && b.value === -Infinity;
-        return atom(evaluate(() => (a.value === -Infinity ? 0 : Math.exp(a.value - b.value))), difference(), tree);
+        return { ...atom(evaluate(() => (a.value === -Infinity ? 0 : Math.exp(a.value - b.value))), difference(), tree), agreed: nothing };
       case 'ratio':
         if (b.value === 0) this.notes.push('The row has seen no key: l is 0, so the answer is 0 by definition.');
-        this.defined ||= a.value === 0 && b.value === 0;
-        return { ...atom(evaluate(() => (b.value === 0 ? 0 : a.value / b.value)), [...wrap(a, 2), { text: ' ÷ ' }, ...wrap(b, 3)], tree), rank: 2 };
+        return { ...atom(evaluate(() => (b.value === 0 ? 0 : a.value / b.value)), [...wrap(a, 2), { text: ' ÷ ' }, ...wrap(b, 3)], tree), rank: 2, agreed: (a.value === 0 && b.value === 0) || a.agreed || b.agreed };
       case 'lse':
         if (b.value === 0) this.notes.push('The row has seen no key: l is 0, so lse is −∞ by definition.');
         return { ...atom(evaluate(() => (b.value === 0 ? -Infinity : a.value + Math.log(b.value))), [...wrap(a, 1), { text: ' + ln(' }, ...b.pieces, { text: ')' }], tree), rank: 1 };
