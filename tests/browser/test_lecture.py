@@ -156,6 +156,7 @@ def test_a_question_waits_until_it_is_answered(page: Page, context: BrowserConte
     card(page, "answer")
     expect(page.get_by_text("It does, in 3 of 4 rows.")).to_be_visible()
     expect(page.locator(".strip .place")).to_have_text("step 8 of 18")
+    expect(page).to_have_url(re.compile("card=answer"))  # written a moment after the move
     page.reload()
     expect(page.get_by_text("It does, in 3 of 4 rows.")).to_be_visible()
     expect(question.get_by_text("Yes", exact=True)).to_be_visible()
