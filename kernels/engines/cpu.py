@@ -85,9 +85,10 @@ def run(
 def build(plan: Plan, launches: list[Launch], probing: bool, sanitizer: str | None) -> Path:
     """The compiled program for these template instances, from the cache or made now. Raises EngineError."""
     text = program_text(plan, launches, probing, sanitizer)
-    options = ["-std=c++17", "-pthread", "-w", "-g", "-O1" if sanitizer else "-O2"]
+    # A lesson's sizes are compiled for longer than they run: more optimisation would cost more than it saves.
+    options = ["-std=c++17", "-pthread", "-w", "-O1"]
     if sanitizer:
-        options += [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all"]
+        options += ["-g", f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all"]
     key = hashlib.sha256("\n".join([*options, compiler() or "", text]).encode()).hexdigest()[:32]
     folder = cache_folder()
     program = folder / key
