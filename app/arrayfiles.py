@@ -142,6 +142,7 @@ def read_npz(name: str, data: bytes, limit: int) -> dict[str, Array]:
     plain = end[:4] == b"PK\x05\x06" and data[-42:-38] != b"PK\x06\x07" and directory <= MAX_ENTRIES * 1024
     if not plain:
         raise ArraysError(f"{name} is not a readable .npz file of a few arrays; write it with numpy.savez.")
+    unreadable = ArraysError(f"{name} is damaged, encrypted or packed in an unknown way; use numpy.savez.")
     arrays: dict[str, Array] = {}
     left = limit
     try:
@@ -151,7 +152,7 @@ def read_npz(name: str, data: bytes, limit: int) -> dict[str, Array]:
                 raise ArraysError(f"{name} holds {len(entries)} arrays; keep at most {MAX_ENTRIES}.")
             for entry in entries:
                 if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                    raise NotImplementedError
+                    raise unreadable
                 # The size that an entry announces may lie, so it bounds nothing: what is read is bounded instead.
                 with archive.open(entry) as stream:
                     content = stream.read(left + 1)
@@ -164,9 +165,7 @@ def read_npz(name: str, data: bytes, limit: int) -> dict[str, Array]:
     except ArraysError:
         raise
     except (zipfile.BadZipFile, zlib.error, struct.error, ValueError, RuntimeError, EOFError, OSError):
-        raise ArraysError(
-            f"{name} is damaged, encrypted or packed in an unknown way; use numpy.savez."
-        ) from None
+        raise unreadable from None
     return arrays
 
 

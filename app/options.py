@@ -87,7 +87,7 @@ def takes_a_problem(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(**given, asked=Asked(parameters, tuple(named.values()), read.notes))
 
     # Typer reads both.
-    wrapper.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
+    vars(wrapper)["__signature__"] = inspect.Signature([*own, *options])
     wrapper.__annotations__ = {p.name: p.annotation for p in (*own, *options)}
     return wrapper
 

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,10 @@ Call = Callable[[int], None]  # what is timed; the number says which set of inpu
 class Unprobed(Plan):
     """A plan whose probing build leaves nothing but when each block ran, and on which SM."""
 
-    slots = {}  # noqa: RUF012 - a cached property, and here there is nothing to compute
+    @cached_property
+    def slots(self) -> dict[str, dict[str, tuple[str, ...]]]:
+        """No slot of any step."""
+        return {}
 
 
 def small(kernel: str, kind: type[Plan] = Plan) -> Plan:

@@ -25,12 +25,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = Path(__file__).with_name("results")
-sys.path.insert(0, str(ROOT / "tests" / "support"))
-import chromium  # noqa: E402 - the tests' own finder of a browser
 
 LONG = "/explore/flash-attention-2?seqlen_q=8192&seqlen_k=8192&head_dim=64&block_rows=32&block_cols=32&values=none"
 BOOK = "/explore/flash-attention-2"
@@ -71,6 +69,16 @@ async (places) => {
 }
 """
 MARKS = "performance.getEntriesByType('mark').map((mark) => [mark.name, mark.startTime])"
+
+
+def launched(playwright: Playwright) -> Browser:
+    """The browser that the tests drive: their own finder, which no package holds, says which and how it is started."""
+    sys.path.insert(0, str(ROOT / "tests" / "support"))
+    import chromium
+
+    found = chromium.find()
+    path = None if found is None else str(found)
+    return playwright.chromium.launch(args=list(chromium.ARGUMENTS), executable_path=path)
 
 
 @contextmanager
@@ -157,9 +165,7 @@ def main() -> None:
     arguments.add_argument("--no-save", action="store_true", help="print only")
     options = arguments.parse_args()
     with sync_playwright() as playwright:
-        found = chromium.find()
-        path = None if found is None else str(found)
-        browser = playwright.chromium.launch(args=list(chromium.ARGUMENTS), executable_path=path)
+        browser = launched(playwright)
         started = time.time()
         result: dict[str, Any] = {"date": date.today().isoformat(), "machine": machine(browser), "cold": cold(browser)}
         with served() as site:

@@ -29,9 +29,10 @@ def step_lines(path: Path) -> Lines:
     return found
 
 
-def _in_order(tree: ast.AST) -> list[ast.AST]:
-    nodes = [node for node in ast.walk(tree) if hasattr(node, "lineno")]
-    return sorted(nodes, key=lambda node: (node.lineno, node.col_offset))  # type: ignore[attr-defined]
+def _in_order(tree: ast.AST) -> list[ast.stmt | ast.expr]:
+    """Statements and expressions as they begin in the text."""
+    nodes = [node for node in ast.walk(tree) if isinstance(node, (ast.stmt, ast.expr))]
+    return sorted(nodes, key=lambda node: (node.lineno, node.col_offset))
 
 
 def _step_name(call: ast.expr) -> str | None:

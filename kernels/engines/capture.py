@@ -13,6 +13,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -137,16 +138,23 @@ def save(capture: Capture, folder: Path) -> Path:
     return path
 
 
-def load(path: Path) -> Capture:
-    """Read a capture. Raises EngineError if it is damaged."""
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """A capture's file, open, and what it says of itself. Raises EngineError if it is damaged, also while it is read."""
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(str(path), "numpy") as file:
-            described = json.loads(file.metadata()["capture"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            yield file, json.loads(file.metadata()["capture"])
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise EngineError(f"The capture {path.name} cannot be read: {error}.") from error
+
+
+def load(path: Path) -> Capture:
+    """Read a capture. Raises EngineError if it is damaged."""
+    with _opened(path) as (file, described):
+        names = file.keys()
+        tensors = {name: file.get_tensor(name) for name in names}
     inputs = Inputs(**{name.removeprefix("inputs."): array for name, array in tensors.items() if name.startswith("inputs.")})
     arrays = {name.removeprefix("arrays."): array for name, array in tensors.items() if name.startswith("arrays.")}
     times = [tensors[f"times.{n}"] for n in range(sum(name.startswith("times.") for name in tensors))]
@@ -158,13 +166,8 @@ def load(path: Path) -> Capture:
 
 def source_hash(path: Path) -> str:
     """The hash of the source that a capture is of. Raises EngineError if it is damaged."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(str(path), "numpy") as file:
-            return str(json.loads(file.metadata()["capture"])["source_hash"])
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise EngineError(f"The capture {path.name} cannot be read: {error}.") from error
+    with _opened(path) as (_, described):
+        return str(described["source_hash"])
 
 
 def folder_of(kernel: Kernel) -> Path:
