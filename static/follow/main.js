@@ -1,12 +1,12 @@
 // A student's page: a small player that goes where the lecturer goes, may look around, and comes back with one press.
 
 import { createQuestion } from "../lecture/cards.js";
-import { el, setAttribute, setText } from "../player/dom.js";
+import { obtain } from "../obtain.js";
+import { setAttribute, setText } from "../player/dom.js";
 import { listen } from "../player/keys.js";
 import { createPlayer } from "../player/player.js";
 import { parse } from "../player/trace.js";
-import { progressView } from "../progress.js";
-import { record, RecordingError } from "../record.js";
+import { record } from "../record.js";
 import { stream } from "./stream.js";
 
 /**
@@ -58,31 +58,22 @@ function goThere() {
 async function load(place) {
   const asked = shown = { name: nameOf(place), player: null, questions: [] };
   const host = part("player");
-  const waiting = el("div", { class: "waiting" });
-  host.replaceChildren(waiting);
-  const stop = new AbortController();
-  const view = progressView(waiting, { onCancel: () => stop.abort() });
   const request = { ...Object.fromEntries(new URLSearchParams(place.query)), kernel: place.kernel };
-  try {
-    const [{ buffer }, questions] = await Promise.all([record(request, { signal: stop.signal, onProgress: view.update }), questionsOf(place)]);
-    if (shown !== asked) return; // the lecturer went on meanwhile
-    const { position, order, focus, cell } = newest;
-    const at = new URLSearchParams({ step: String(position), order, focus: String(focus), ...(cell ? { cell } : {}) });
-    host.replaceChildren();
-    asked.questions = questions;
-    asked.player = createPlayer(host, parse(buffer), { regions: ["explain"], at });
-    asked.player.state.subscribe((now, before) => {
-      if (!applying && (now.position !== before.position || now.order !== before.order || now.playing)) following = false;
-      show();
-    });
-    if (following) goThere();
+  const found = await obtain(host, async (options) => {
+    const [{ buffer }, questions] = await Promise.all([record(request, options), questionsOf(place)]);
+    return { trace: parse(buffer), questions };
+  }, { again: () => load(newest), wanted: () => shown === asked, cancelled: "The recording was cancelled." });
+  if (!found) return;
+  const { position, order, focus, cell } = newest;
+  const at = new URLSearchParams({ step: String(position), order, focus: String(focus), ...(cell ? { cell } : {}) });
+  asked.questions = found.questions;
+  asked.player = createPlayer(host, found.trace, { regions: ["explain"], at });
+  asked.player.state.subscribe((now, before) => {
+    if (!applying && (now.position !== before.position || now.order !== before.order || now.playing)) following = false;
     show();
-  } catch (error) {
-    if (shown !== asked) return;
-    const sentence = error instanceof RecordingError ? error.message : stop.signal.aborted ? "The recording was cancelled." : "The server does not answer.";
-    host.replaceChildren(el("div", { class: "waiting", role: "alert" }, el("p", { text: sentence }),
-      el("button", { class: "button", type: "button", text: "Try again", on: { click: () => load(newest) } })));
-  }
+  });
+  if (following) goThere();
+  show();
 }
 
 async function questionsOf({ kernel, query }) {

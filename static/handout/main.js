@@ -1,5 +1,6 @@
 // The handout's page: draws each chosen step once, keeps it as a picture that stands alone, and lays them out for paper.
 
+import { whyNot } from "../obtain.js";
 import { el } from "../player/dom.js";
 import { createFigure } from "../player/figure/figure.js";
 import { serial } from "../player/order.js";
@@ -119,6 +120,6 @@ record(request).then(({ buffer }) => {
   trace = parse(buffer);
   open();
 }).catch((error) => {
-  waiting.textContent = error instanceof TypeError ? "The server does not answer. Is flashstep still running?" : error.message;
+  waiting.textContent = whyNot(error);
   paper.setAttribute("aria-busy", "false");
 });

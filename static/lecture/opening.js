@@ -1,9 +1,8 @@
 // What the hall and the presenter's window open with: the recording and the lesson's questions and notes, with progress.
 
-import { el } from "../player/dom.js";
+import { obtain } from "../obtain.js";
 import { parse } from "../player/trace.js";
-import { progressView } from "../progress.js";
-import { record, RecordingError } from "../record.js";
+import { record } from "../record.js";
 
 /**
  * @typedef {{questions: import("./places.js").Question[], notes: Record<string, string>}} Reading  notes: HTML by step
@@ -30,20 +29,9 @@ export async function reading({ kernel, query }) {
  * @param {(trace: any, reading: Reading) => void} then
  */
 export async function open(host, then) {
-  const stop = new AbortController();
-  const waiting = el("div", { class: "waiting" });
-  host.replaceChildren(waiting);
-  const view = progressView(waiting, { onCancel: () => stop.abort() });
-  let found;
-  try {
-    found = await Promise.all([record(lecture.request, { signal: stop.signal, onProgress: view.update }), reading(lecture)]);
-  } catch (error) {
-    const sentence = stop.signal.aborted ? "The recording was cancelled; nothing was kept."
-      : error instanceof RecordingError ? error.message : "The server does not answer. Is flashstep still running?";
-    host.replaceChildren(el("div", { class: "waiting", role: "alert" }, el("p", { text: sentence }),
-      el("button", { class: "button", type: "button", text: "Try again", on: { click: () => open(host, then) } })));
-    return;
-  }
-  host.replaceChildren();
-  then(parse(found[0].buffer), found[1]);
+  const found = await obtain(host, async (options) => {
+    const [{ buffer }, read] = await Promise.all([record(lecture.request, options), reading(lecture)]);
+    return { trace: parse(buffer), read };
+  }, { again: () => open(host, then) });
+  if (found) then(found.trace, found.read);
 }

@@ -1,10 +1,9 @@
 // A lesson's page: the text is there already; this opens the player beside it and ties the two together.
 
-import { el } from "../player/dom.js";
+import { obtain } from "../obtain.js";
 import { createPlayer } from "../player/player.js";
 import { parse } from "../player/trace.js";
-import { progressView } from "../progress.js";
-import { record, RecordingError } from "../record.js";
+import { record } from "../record.js";
 import { charts } from "./chart.js";
 import { keepReadingKeys } from "./keys.js";
 import { followLinks } from "./links.js";
@@ -30,26 +29,10 @@ wideFormulas(document.querySelector(".prose"), document.querySelectorAll(".prose
 printLight();
 keepPlace(document.querySelectorAll(".prose h2, .prose h3"));
 
-/** Ask for the recording, with progress and a way out, and open the player on it. */
 async function start() {
-  const waiting = el("div", { class: "waiting" });
-  host.replaceChildren(waiting);
-  const stop = new AbortController();
-  const view = progressView(waiting, { onCancel: () => stop.abort() });
-  try {
-    const { buffer } = await record(data.request, { signal: stop.signal, onProgress: view.update });
-    open(parse(buffer));
-  } catch (error) {
-    if (stop.signal.aborted) fail("The recording was cancelled; the text stands without its figure.");
-    else if (error instanceof RecordingError) fail([error.message, ...Object.values(error.fields)].join(" "));
-    else if (error instanceof TypeError) fail("The server does not answer. Is flashstep still running?");
-    else fail(error.message);
-  }
-}
-
-function fail(sentence) {
-  host.replaceChildren(el("div", { class: "waiting", role: "alert" }, el("p", { text: sentence }),
-    el("button", { class: "button", type: "button", text: "Try again", on: { click: start } })));
+  const trace = await obtain(host, async (options) => parse((await record(data.request, options)).buffer),
+    { again: start, cancelled: "The recording was cancelled; the text stands without its figure." });
+  if (trace) open(trace);
 }
 
 function open(trace) {

@@ -5,25 +5,20 @@ import { record } from "../record.js";
 /** The page's data, as the server wrote it into the page. */
 export const explore = JSON.parse(document.getElementById("explore").textContent);
 
-/**
- * A recording asked for: its bytes, a way to stop it, and who hears of its progress.
- * @typedef {{result: ReturnType<typeof record>, stop: AbortController, onProgress: (progress: import("../record.js").Progress) => void}} Asked
- */
+/** @typedef {{signal: AbortSignal, onProgress: (progress: import("../record.js").Progress) => void}} Options */
 
-/** @returns {Asked} */
-function ask() {
-  const stop = new AbortController();
-  const asked = { stop, onProgress: () => {}, result: record(explore.request, { signal: stop.signal, onProgress: (progress) => asked.onProgress(progress) }) };
-  asked.result.catch(() => {}); // whoever takes it says what went wrong
-  return asked;
-}
+const stop = new AbortController();
+let told = /** @type {Options["onProgress"]} */ (() => {});
+/** @type {ReturnType<typeof record>|null} */
+let early = record(explore.request, { signal: stop.signal, onProgress: (progress) => told(progress) });
+early.catch(() => {}); // whoever takes it says what went wrong
 
-/** @type {Asked|null} */
-let early = ask();
-
-/** The recording asked for when the page came, the first time; after that one asked for anew. @returns {Asked} */
-export function recording() {
-  const asked = early ?? ask();
+/** The recording asked for when the page came, the first time; after that one asked for anew. @param {Options} options */
+export function recording(options) {
+  const asked = early;
   early = null;
+  if (asked === null) return record(explore.request, options);
+  told = options.onProgress;
+  options.signal.addEventListener("abort", () => stop.abort(options.signal.reason));
   return asked;
 }
