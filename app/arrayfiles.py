@@ -22,7 +22,8 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from .tables import size
+from ..trace.words import listed
+from .tables import short, size
 
 Array = NDArray[np.generic]
 
@@ -280,7 +281,7 @@ def read_text(text: str) -> dict[str, Array]:
 
 def _number(word: str, line: int) -> float:
     if len(word) > MAX_WORD or not _NUMBER.fullmatch(word.lower()):
-        shown = word if len(word) <= 20 else word[:19] + "…"
+        shown = short(word, 20)
         raise ArraysError(
             f"Line {line} has “{shown}”, which is not a number; write numbers such as 0.5, -inf or 1e-3."
         )
@@ -310,8 +311,7 @@ def _matrix(name: str, rows: list[list[float]]) -> Array:
 
 def _short(name: str) -> str:
     """A name from a file, short enough for a sentence."""
-    name = _printable(name)
-    return name if len(name) <= 40 else name[:39] + "…"
+    return short(_printable(name), 40)
 
 
 def _printable(name: str) -> str:
@@ -362,7 +362,7 @@ def settle(found: dict[str, Array], limit: int = 2**62) -> Arrays:
     if 0 < len(missing) < 3:
         verb = "is" if len(missing) == 1 else "are"
         unknown = f", and {_short(others[0])} names none" if others else ""
-        raise ArraysError(f"{' and '.join(missing)} {verb} missing; send q, k and v together: {NAMING}{unknown}.")
+        raise ArraysError(f"{listed(missing)} {verb} missing; send q, k and v together: {NAMING}{unknown}.")
     taken = sum(array.size * (1 if name == "key_mask" else 4) for name, (_, array) in known.items())
     if taken > limit:
         raise ArraysError(f"These arrays take {size(taken)} as float32; send at most {size(limit)}.")

@@ -28,6 +28,7 @@ from ..kernels import registry
 from ..kernels.engines.gpu import too_much_shared
 from ..trace.agreement import Agreement
 from ..trace.file import destination, write_whole
+from ..trace.words import listed
 from . import misuse, serving, verdicts
 from .options import Asked, takes_a_problem
 from .progress import recording_progress
@@ -320,7 +321,7 @@ def recorded(kernel: str, asked: Asked, **policy: Any) -> Run:
     vain = [f"--{name.replace('_', '-')}" for name in asked.parameters if name not in useful]
     if vain:
         which = "it is" if len(vain) == 1 else "they are"
-        note(f"{kernel} has no use for {' and '.join(vain)}{' with your own arrays' * bool(asked.arrays)}; {which} ignored.")
+        note(f"{kernel} has no use for {listed(vain)}{' with your own arrays' * bool(asked.arrays)}; {which} ignored.")
     for sentence in asked.notes:
         note(sentence)
     return run

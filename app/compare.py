@@ -33,7 +33,7 @@ from ..kernels.engines.plan import Plan
 from ..kernels.engines.source import Source
 from ..kernels.kernel import Kernel
 from ..kernels.problem import ParameterError
-from ..kernels.record import Estimate, estimate
+from ..kernels.record import Estimate, what_would_fit
 from ..trace.agreement import Agreement, Divergence, SlotAgreement
 from . import files, parameters, tables, verdicts
 from .api import (
@@ -55,7 +55,6 @@ router = APIRouter(prefix="/api")
 logger = logging.getLogger("flashstep")
 UNKNOWN = "This comparison is not kept any more; ask for it again."
 BUILDS, BUILDS_BYTES = 256, 256 * 2**20  # host builds that are kept between comparisons
-_SHRINK = ("seqlen_k", "seqlen_q", "heads", "batch", "head_dim")
 
 
 def comparison_jobs(settings: Settings) -> Jobs:
@@ -153,33 +152,8 @@ def too_large(kernel: Kernel, asked: parameters.Request, sizes: Estimate, settin
         f" {tables.size(settings.compare_bytes)} that are compared here"
     )
     place = "arrays" if asked.arrays else "seqlen_k"
-    return {place: f"{what}: {fitting(kernel, asked, fit)}. The command line has no such limit."}
-
-
-def fitting(kernel: Kernel, asked: parameters.Request, fit: Any) -> str:
-    """What would fit, by halving the largest size again and again."""
-    if asked.given:
-        return "larger tiles or smaller arrays would fit"
-    shrunk, stuck = dict(asked.parameters), set()
-    names = [name for name in _SHRINK if name in shrunk]
-    for _ in range(80):
-        free = [name for name in names if name not in stuck and shrunk[name] > 1]
-        if not free:
-            break
-        name = max(free, key=lambda one: shrunk[one])
-        trial = {**shrunk, name: shrunk[name] // 2}
-        if name == "heads" and trial["heads"] % trial.get("kv_heads", 1):
-            trial["kv_heads"] = 1
-        try:
-            size = estimate(kernel.name, **trial)
-        except ParameterError:
-            stuck.add(name)
-            continue
-        shrunk = trial
-        if fit(size):
-            changed = [f"{one} {shrunk[one]}" for one in names if shrunk[one] != asked.parameters[one]]
-            return f"{' with '.join(changed)} would fit"
-    return "larger tiles would fit"
+    fitting = what_would_fit(fit, kernel.name, *asked.positional, **asked.named)
+    return {place: f"{what}.{fitting} The command line has no such limit."}
 
 
 def name_of(kernel: Kernel, asked: parameters.Request, engine: str, fmad: bool) -> str:

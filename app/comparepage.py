@@ -14,7 +14,7 @@ from ..kernels.engines import capture, recorded
 from ..kernels.engines.compare import unready
 from ..kernels.kernel import Kernel
 from ..trace import bounds
-from . import assets, parameters, verdicts
+from . import assets, links, parameters, verdicts
 from .api import Shared, find_kernel, unknown_kernel
 from .compare import engines_for
 from .measured import facts
@@ -31,12 +31,12 @@ async def compare(name: str, request: Request, shared: Shared) -> Response:
         return error_page(404, "There is no such kernel", unknown_kernel(name))
     if why := unready(kernel):
         return error_page(404, "There is nothing to compare yet", why)
-    query = dict(request.query_params)
+    query = request.query_params
     parsed = await run_in_threadpool(parameters.parse, kernel, query, shared.settings, shared.arrays.get)
     engines = await run_in_threadpool(engines_for, request)
     problem = captured_name(kernel, parsed.request)
     chosen = choose(query.get("engine"), engines, problem if problem and not recorded.stale_file(kernel, problem) else None)
-    context = form_context("compare", kernel, query, parsed, (*KEPT, "engine", "fmad"))
+    context = form_context("compare", kernel, query, parsed, (*KEPT, *links.COMPARED))
     context["embedded"] |= {
         "engine": chosen,
         "fmad": parameters.truth(query.get("fmad") or "on") is not False,

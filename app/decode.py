@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..trace.words import listed
+
 FILE = Path(__file__).resolve().parent.parent / "kernels" / "engines" / "decode.json"
 Results = dict[str, Any]
 Row = dict[str, Any]
@@ -246,7 +248,7 @@ def _growth(results: Results) -> list[Row]:
             "64k is 32 times 2k, and a kernel that uses the same part of the GPU at both takes 32 times as long:"
             " one that fills it, and the unsplit one, whose idle SMs are idle at both. One that launching or idle"
             " SMs hold up at 2k, and that fills the GPU at 64k, takes fewer. "
-            + (f"About 10 is true of {_and(near)}." if near else f"None is near 10 here: {least} has the least."),
+            + (f"About 10 is true of {listed(near)}." if near else f"None is near 10 here: {least} has the least."),
             {label: round(times, 2) for label, times in ten.items()},
         ),
         _claim(
@@ -273,10 +275,6 @@ def _percent(share: float, digits: int = 0) -> str:
 
 def _us(time: float) -> str:
     return f"{time / 1000:,.1f} ms" if time >= 10_000 else f"{time:,.0f} µs" if time >= 100 else f"{time:.1f} µs"
-
-
-def _and(labels: list[str]) -> str:
-    return labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"
 
 
 # The packaged copy

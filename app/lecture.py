@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -11,15 +12,13 @@ from starlette.responses import JSONResponse, Response
 
 from ..kernels import registry
 from ..kernels.kernel import Kernel
-from . import assets, lessonpages, parameters
+from . import assets, lessonpages, links, parameters
 from .api import Services, Shared, error_answer, find_kernel, unknown_kernel
 from .fields import Field, fields
 from .lessons import LESSONS, Lesson, Reading
 from .pages import error_page, render
 
 router = APIRouter()
-# What an address holds besides the recording's own parameters.
-PLACE = ("step", "card", "cell", "order", "theme")
 
 
 @router.get("/lecture/{name}", include_in_schema=False)
@@ -39,7 +38,7 @@ async def page(template: str, entry: str, name: str, request: Request, shared: S
     kernel = find_kernel(name)
     if kernel is None:
         return error_page(404, "There is no such lecture", unknown_kernel(name))
-    query = dict(request.query_params)
+    query = request.query_params
     parsed = await run_in_threadpool(parameters.parse, kernel, query, shared.settings, shared.arrays.get)
     form = fields(kernel, parsed)
     labels = {field.name: field.label for field in form} | {"arrays": "your arrays"}
@@ -71,13 +70,13 @@ async def reading(name: str, request: Request, shared: Shared) -> Response:
     kernel = find_kernel(name)
     if kernel is None:
         return error_answer(404, unknown_kernel(name))
-    found = await run_in_threadpool(read, LESSONS.get(name), dict(request.query_params), shared)
+    found = await run_in_threadpool(read, LESSONS.get(name), request.query_params, shared)
     if found is None:
         return JSONResponse({"questions": [], "notes": {}})
     return JSONResponse({"questions": [vars(one) for one in found.questions], "notes": found.notes})
 
 
-def read(lesson: Lesson | None, query: dict[str, str], shared: Services) -> Reading | None:
+def read(lesson: Lesson | None, query: Mapping[str, str], shared: Services) -> Reading | None:
     """The lesson on these sizes; None where there is none, or where a lesson does not tell so long a run."""
     if lesson is None:
         return None
@@ -85,9 +84,9 @@ def read(lesson: Lesson | None, query: dict[str, str], shared: Services) -> Read
     return lessonpages.reading(lesson, request, lessonpages.query_of(query)) if request else None
 
 
-def recording_query(query: dict[str, str]) -> str:
+def recording_query(query: Mapping[str, str]) -> str:
     """The part of an address that says what is recorded, in one order of its parameters."""
-    return urlencode(sorted((key, value) for key, value in query.items() if key not in PLACE))
+    return urlencode(sorted((key, value) for key, value in query.items() if key not in (*links.PLACE, links.THEME)))
 
 
 def sizes(form: list[Field]) -> list[tuple[str, str]]:

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
 from ..kernels import registry
 from ..kernels.kernel import Kernel
-from ..kernels.record import Run, record
+from ..kernels.record import Estimate, Run, record, what_would_fit
 from ..trace import words
 from ..trace.trace import Trace
-from . import assets, occupancy, parameters
+from . import assets, links, parameters
 from .api import NO_LIMITS, Services, Shared, find_kernel, unknown_kernel
 from .lessons import FOLDER, LESSONS, MAX_STEPS, Lesson, Reading, read
 from .pages import error_page, form_context, render
 
 router = APIRouter()
-KEPT = ("theme", *(occupancy.PREFIX + name for name in occupancy.FIELDS))
+KEPT = (links.THEME, *links.OWN)
 LEFT_OUT = ("values", "focus")  # a lesson tells every number of the run
 TOLD = 64  # a slot of more numbers is not written out in the walk
 
@@ -45,7 +46,7 @@ async def lesson(name: str, request: Request, shared: Shared) -> Response:
     found = LESSONS.get(name)
     if found is None:
         return _no_lesson(name)
-    query = dict(request.query_params)
+    query = request.query_params
     context = await run_in_threadpool(_context, found, query, shared)
     return render("lesson.html", 422 if context["errors"] else 200, **context, modules=assets.modules("lesson/main.js"))
 
@@ -56,7 +57,7 @@ async def walk(name: str, request: Request, shared: Shared) -> Response:
     found = LESSONS.get(name)
     if found is None:
         return _no_lesson(name)
-    query = dict(request.query_params)
+    query = request.query_params
     parsed = await run_in_threadpool(asked, registry.get(name), query, shared)
     if parsed.request is None:
         return error_page(422, "There is nothing to walk through", " ".join(parsed.errors.values()))
@@ -77,29 +78,29 @@ def _no_lesson(name: str) -> Response:
 # ---- a lesson's sizes, run and reading
 
 
-def asked(kernel: Kernel, query: dict[str, str], shared: Services) -> parameters.Parsed:
+def asked(kernel: Kernel, query: Mapping[str, str], shared: Services) -> parameters.Parsed:
     """What the reader asks for, refused at its field where a lesson cannot tell all of it."""
     query = {name: text for name, text in query.items() if name not in LEFT_OUT}
     parsed = parameters.parse(kernel, query, shared.settings, shared.arrays.get)
     if parsed.request is None or parsed.sizes is None:
         return parsed
-    refusal = None
-    if parsed.sizes.steps > MAX_STEPS + 1:
-        refusal = (
-            f"This run would take {parsed.sizes.steps - 1:,} steps, and a lesson goes through {MAX_STEPS:,} at most. Fewer keys,"
-            " fewer heads or larger tiles would fit; the explorer takes it as it is."
-        )
-    elif parsed.request.kept != "all":
-        refusal = "A lesson keeps every number of its run, and this one has too many; smaller sizes would fit."
-    if refusal is None:
+    request, sizes = parsed.request, parsed.sizes
+
+    def tells(expected: Estimate) -> bool:
+        return expected.steps <= MAX_STEPS + 1 and expected.fits("all", shared.settings.value_bytes)
+
+    if tells(sizes):
         return parsed
-    field = "arrays" if parsed.request.arrays else "seqlen_k"
-    return replace(parsed, request=None, errors={field: refusal})
+    refusal = "A lesson keeps every number of its run, and this one has too many."
+    if sizes.steps > MAX_STEPS + 1:
+        refusal = f"This run would take {sizes.steps - 1:,} steps, and a lesson goes through {MAX_STEPS:,} at most."
+    refusal += f"{what_would_fit(tells, kernel.name, *request.positional, **request.named)} The explorer takes it as it is."
+    return replace(parsed, request=None, errors={"arrays" if request.arrays else "seqlen_k": refusal})
 
 
-def query_of(query: dict[str, str]) -> str:
+def query_of(query: Mapping[str, str]) -> str:
     """The part of a query that says what is recorded, for links."""
-    mine = ("step", "cell", "order", "theme", *LEFT_OUT)
+    mine = (*links.PLACE, links.THEME, *LEFT_OUT)
     return urlencode({name: text for name, text in query.items() if name not in mine})
 
 
@@ -124,7 +125,7 @@ def reading(lesson: Lesson, request: parameters.Request, query: str) -> Reading:
     return found
 
 
-def _context(lesson: Lesson, query: dict[str, str], shared: Services) -> dict[str, Any]:
+def _context(lesson: Lesson, query: QueryParams, shared: Services) -> dict[str, Any]:
     kernel = registry.get(lesson.kernel)
     parsed = asked(kernel, query, shared)
     context = form_context("lessons", kernel, query, parsed, KEPT)

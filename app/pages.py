@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse, Response
 
 from ..kernels import registry
 from ..kernels.inputs import PRESETS
 from ..kernels.kernel import Kernel
-from . import assets, parameters
+from . import assets, links, parameters
 from .api import Services, Shared, find_kernel, unknown_kernel
 from .fields import Field, fields
 from .lessons import LESSONS
@@ -25,7 +27,7 @@ templates = Environment(
     lstrip_blocks=True,
 )  # fmt: skip
 # What a link may hold besides parameters, and the form hands on.
-KEPT = ("order", "theme")
+KEPT = ("order", links.THEME)
 
 
 def render(name: str, status: int = 200, **context: Any) -> HTMLResponse:
@@ -62,7 +64,7 @@ async def home() -> Response:
 @router.get("/explore/{name}")
 async def explore(name: str, request: Request, shared: Shared) -> Response:
     """The player of one kernel, with its parameters as a form; `embed=1`: the player alone, for another page's frame."""
-    query = dict(request.query_params)
+    query = request.query_params
     embed = parameters.truth(query.get("embed"))
     kernel = find_kernel(name)
     if kernel is None:
@@ -79,7 +81,7 @@ async def explore(name: str, request: Request, shared: Shared) -> Response:
     return page
 
 
-def asked(kernel: Kernel, query: dict[str, str], shared: Services) -> parameters.Parsed:
+def asked(kernel: Kernel, query: Mapping[str, str], shared: Services) -> parameters.Parsed:
     """What a link asks for. Whom to follow is the player's matter: it says so, and the rest of the link works."""
     parsed = parameters.parse(kernel, query, shared.settings, shared.arrays.get)
     if "focus" in parsed.errors:
@@ -89,9 +91,12 @@ def asked(kernel: Kernel, query: dict[str, str], shared: Services) -> parameters
 
 
 def form_context(
-    place: str, kernel: Kernel, query: dict[str, str], parsed: parameters.Parsed, kept: tuple[str, ...] = KEPT
+    place: str, kernel: Kernel, query: QueryParams, parsed: parameters.Parsed, kept: tuple[str, ...] = KEPT
 ) -> dict[str, Any]:
-    """What a page with the parameter bar needs; it stands at /`place`/<kernel>, and hands on what the link holds of `kept`."""
+    """What a page with the parameter bar needs; it stands at /`place`/<kernel>, and hands on what the link holds of `kept`.
+
+    query: the whole link, also what it says twice: `in_vain` tells what of it nothing heeds.
+    """
     form = fields(kernel, parsed)
     labels = {field.name: field.label for field in form} | {"arrays": "your arrays"}
     return {
@@ -101,6 +106,7 @@ def form_context(
         "form": form,
         "arrays": _arrays(parsed),
         "kept": {name: query[name] for name in kept if name in query},
+        "in_vain": links.in_vain(kernel, query.multi_items()),
         "bare": f"/{place}/{kernel.name}",
         "errors": [(labels.get(name, name), sentence) for name, sentence in parsed.errors.items()],
         "embedded": _embedded(kernel, parsed, form),

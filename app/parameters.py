@@ -26,6 +26,7 @@ from ..kernels.record import Estimate, choose_values, estimate_within
 from .arrayfiles import ATTENTION, Array
 from .arrays import GONE
 from .settings import Settings
+from .tables import short
 
 VALUES = ("auto", "all", "focus", "none")
 # What the person's own arrays decide: their shapes, and that no preset is drawn.
@@ -264,8 +265,7 @@ def as_text(value: object) -> str:
 
 
 def _short(value: object) -> str:
-    text = as_text(value)
-    return text if len(text) <= 24 else text[:23] + "…"
+    return short(as_text(value))
 
 
 @cache

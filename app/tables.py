@@ -1,4 +1,4 @@
-"""Numbers as a person reads them."""
+"""Numbers and texts as a person reads them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ def size(count: int) -> str:
             return f"{value:.1f}".removesuffix(".0") + f" {unit}"
         value /= 1024
     return f"{value:,.1f}".removesuffix(".0") + " GiB"
+
+
+def short(text: str, most: int = 24) -> str:
+    """The text, or its beginning where it is longer than `most` characters: for what a stranger typed."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str | int]], foot: Sequence[str | int] | None = None) -> str:

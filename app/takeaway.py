@@ -24,7 +24,7 @@ async def one_file(name: str, request: Request, shared: Shared) -> Response:
         return error_page(404, "There is no such kernel", unknown_kernel(name))
     if request.headers.get("sec-fetch-site") == "cross-site" and request.headers.get("sec-fetch-dest") != "document":
         return error_page(403, "That cannot be done here", "Another site's page may not have this made; open Flashstep itself.")
-    query = dict(request.query_params)
+    query = request.query_params
     parsed = await run_in_threadpool(asked, kernel, query, shared)
     if parsed.request is None or parsed.sizes is None:
         return error_page(422, "Nothing is recorded yet", " ".join(parsed.errors.values()))
@@ -57,7 +57,7 @@ async def handout(name: str, request: Request, shared: Shared) -> Response:
     kernel = find_kernel(name)
     if kernel is None:
         return error_page(404, "There is no such kernel", unknown_kernel(name))
-    query = dict(request.query_params)
+    query = request.query_params
     parsed = await run_in_threadpool(asked, kernel, query, shared)
     return render(
         "handout.html",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..trace.words import listed
 from .kernel import Kernel
 from .problem import MAX_BLOCK
 
@@ -47,11 +48,7 @@ def _named(sizes: Sizes) -> str:
     groups: dict[int, list[str]] = {}
     for name, size in sizes.items():
         groups.setdefault(size, []).append(name)
-    return ", ".join(f"{_and(names)} of {size:,}" for size, names in groups.items())
-
-
-def _and(names: list[str]) -> str:
-    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+    return ", ".join(f"{listed(names)} of {size:,}" for size, names in groups.items())
 
 
 def _tiles(kernel: Kernel, words: dict[str, Any], fits: Fits) -> Iterator[Sizes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -170,7 +171,7 @@ def _sized(
     except TooLarge as error:
         if words is None:
             raise
-        raise TooLarge(error.field, f"{error}{_what_fits(kernel, words, key_mask is not None, limits)}") from None
+        raise TooLarge(error.field, f"{error}{_what_fits(kernel, words, key_mask is not None, _within(limits))}") from None
 
 
 def _masked(kernel: Kernel, problem: Problem, own: Inputs | None, key_mask: ArrayLike | None) -> bool:
@@ -213,7 +214,7 @@ def refuse_too_large(
     """Raise ParameterError, with the estimate and sizes that would fit, for a run beyond any of the limits."""
     beyond = excess(expected, limits)
     if beyond:
-        raise ParameterError("seqlen_k", beyond + _what_fits(kernel, {**vars(problem), **vars(tiling)}, key_mask, limits))
+        raise ParameterError("seqlen_k", beyond + _what_fits(kernel, {**vars(problem), **vars(tiling)}, key_mask, _within(limits)))
 
 
 def excess(expected: Estimate, limits: Limits) -> str | None:
@@ -233,7 +234,23 @@ def excess(expected: Estimate, limits: Limits) -> str | None:
     return None
 
 
-def _what_fits(kernel: Kernel, words: dict[str, Any], key_mask: bool, limits: Limits) -> str:
+def _within(limits: Limits) -> Callable[[Estimate], bool]:
+    return lambda expected: excess(expected, limits) is None
+
+
+def what_would_fit(
+    holds: Callable[[Estimate], bool], kernel: str, *arrays: ArrayLike, key_mask: ArrayLike | None = None, **parameters: Any
+) -> str:
+    """Sizes near those asked for whose estimate `holds`: " It would fit with …." as `limits.what_fits` says it, or nothing.
+
+    The rest as `estimate` takes it. Raises ParameterError as it does.
+    """
+    chosen, problem, tiling, own = _ask(kernel, arrays, key_mask, parameters)
+    masked = _masked(chosen, problem, own, key_mask)
+    return _what_fits(chosen, {**vars(problem), **vars(tiling)}, masked, holds)
+
+
+def _what_fits(kernel: Kernel, words: dict[str, Any], key_mask: bool, holds: Callable[[Estimate], bool]) -> str:
     """Sizes that would fit, as `what_fits` says them, each tried by the estimate."""
 
     def fits(sizes: dict[str, int]) -> bool:
@@ -242,7 +259,7 @@ def _what_fits(kernel: Kernel, words: dict[str, Any], key_mask: bool, limits: Li
             expected = size_of(kernel, problem, tiling, key_mask or named.is_masked(kernel, problem))
         except ParameterError:
             return False
-        return excess(expected, limits) is None
+        return holds(expected)
 
     return what_fits(kernel, words, fits)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,11 @@ def number(value: float, digits: int = 4) -> str:
     if size >= LARGE or size < 0.5 * 10.0**-digits:
         return sign + _scientific(size)
     return sign + _fixed(size, digits)
+
+
+def listed(parts: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"; nothing of nothing."""
+    return " and ".join(part for part in (", ".join(parts[:-1]), *parts[-1:]) if part)
 
 
 def _fixed(size: float, digits: int) -> str:
@@ -125,4 +131,4 @@ def tile_name(trace: Trace, t: int, array: str) -> str | None:
     return None
 
 
-__all__ = ["NONE", "block_name", "caption", "label", "loop_name", "number", "path", "tile_name"]
+__all__ = ["NONE", "block_name", "caption", "label", "listed", "loop_name", "number", "path", "tile_name"]

@@ -237,13 +237,22 @@ def test_what_is_too_large_is_refused_before_work_with_what_would_fit(
     response = client.post("/api/comparisons", json=large)
     assert response.status_code == 422
     sentence = response.json()["errors"]["seqlen_k"]
-    fits = re.search(r"seqlen_k (\d+) with seqlen_q (\d+) would fit", sentence)
+    fits = re.search(r"It would fit with block_rows and block_cols of (\d+), or with seqlen_q and seqlen_k of (\d+)\.", sentence)
     assert fits, sentence
-    size = fs.estimate("flash-attention-2", seqlen_k=int(fits[1]), seqlen_q=int(fits[2]))
-    assert size.steps <= 8000
-    wide = {"kernel": "flash-attention-2", "engine": "cpu", "seqlen_q": 1024, "seqlen_k": 1024, "head_dim": 512,
+    tile, length = int(fits[1]), int(fits[2])
+    for size in (
+        fs.estimate("flash-attention-2", seqlen_q=512, seqlen_k=512, block_rows=tile, block_cols=tile),
+        fs.estimate("flash-attention-2", seqlen_q=length, seqlen_k=length),
+    ):
+        assert size.steps <= 8000
+    wide: JSON = {"kernel": "flash-attention-2", "engine": "cpu", "seqlen_q": 1024, "seqlen_k": 1024, "head_dim": 512,
             "block_rows": 64, "block_cols": 64}  # fmt: skip
-    assert "MiB of numbers" in client.post("/api/comparisons", json=wide).json()["error"]
+    said = client.post("/api/comparisons", json=wide).json()["error"]
+    assert "MiB of numbers" in said
+    fits = re.search(r"It would fit with seqlen_q and seqlen_k of (\d+)\. The command line has no such limit\.", said)
+    assert fits, said
+    small = {name: size for name, size in wide.items() if name not in ("kernel", "engine")} | {"seqlen_q": int(fits[1])}
+    assert fs.estimate("flash-attention-2", **{**small, "seqlen_k": int(fits[1])}).value_bytes["all"] <= 8 * 2**20
 
 
 def test_probes_of_wide_tiles_are_refused_before_the_engine_runs(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from digits import typed
 from fastapi.testclient import TestClient
+from web import Start
 
 import flashstep as fs
 from flashstep.app import closedforms, parameters
@@ -165,6 +166,28 @@ def test_a_run_too_long_for_a_lesson_is_not_led_to() -> None:
     assert beside.first("store S") is not None
     assert beside.go("store S") == "step:none"
     assert facts.alike("flash-attention-2").go("fill Sij").startswith("/lessons/flash-attention-2?step=")
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("seqlen_q=512&seqlen_k=512", "a lesson goes through 2,000 at most"),
+        ("seqlen_q=512&seqlen_k=512&head_dim=512&block_rows=512&block_cols=16", "this one has too many"),
+    ],
+)
+def test_what_a_lesson_cannot_tell_is_refused_with_sizes_that_it_can(start: Start, query: str, why: str) -> None:
+    client = start(value_bytes=8 * 2**20)
+    refused = client.get(f"/lessons/flash-attention-2?{query}")
+    assert refused.status_code == 422
+    said = re.search(r"(?s)These sizes are not told.*? It would fit with (.*?)\. The explorer takes it as it is\.", refused.text)
+    assert said, refused.text
+    assert why in refused.text
+    for change in said[1].split(", or with "):
+        names, _, size = change.partition(" of ")
+        sizes = dict.fromkeys(names.split(" and "), size.replace(",", ""))
+        fitting = {**dict(parse_qsl(query)), **sizes}
+        assert client.get("/lessons/flash-attention-2", params=fitting).status_code == 200, change
+    assert client.get(f"/explore/flash-attention-2?{query}").status_code == 200
 
 
 @pytest.mark.parametrize("inputs", ["random", "first-tile-masked", "fully-masked-row"])
