@@ -24,10 +24,12 @@ from ..kernels.problem import ParameterError
 from ..kernels.record import Estimate
 from ..trace.layout import TraceError
 from . import parameters
-from .arrayfiles import Array, Arrays, ArraysError, read_file, read_text, settle
+from .arrayfiles import read_file
 from .arrays import GONE, ArrayStore
+from .arraytext import read_text
 from .jobs import Job, Jobs, Progress, QueueFull
 from .local import ONLY_HERE
+from .ownarrays import Array, Arrays, ArraysError, settle
 from .settings import Settings
 from .source import sources
 

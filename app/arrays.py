@@ -13,7 +13,8 @@ from pathlib import Path
 
 from ..trace.file import write_whole
 from . import files
-from .arrayfiles import Array, Arrays, ArraysError, decode, encode
+from .arrayfiles import decode, encode
+from .ownarrays import Array, Arrays, ArraysError
 from .settings import Settings
 from .tables import size
 

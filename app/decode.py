@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..trace.words import listed
+from .tables import percent
 
 FILE = Path(__file__).resolve().parent.parent / "kernels" / "engines" / "decode.json"
 Results = dict[str, Any]
@@ -160,11 +161,11 @@ def _combine(results: Results) -> Row:
         "The combine takes under 2 µs and under 1 % of the time.",
         "holds" if wholly else "half true" if short or small else "does not hold",
         f"With the best number of splits the lesson's combine itself runs {min(own.values()):.1f} to"
-        f" {max(own.values()):.1f} µs: {_percent(shares[first], 1)} of both kernels' time at {first:,} keys,"
-        f" {_percent(shares[last], 2)} at {last:,}. With {most['splits']} splits and {most['keys']:,} keys it"
+        f" {max(own.values()):.1f} µs: {percent(shares[first], 1)} of both kernels' time at {first:,} keys,"
+        f" {percent(shares[last], 2)} at {last:,}. With {most['splits']} splits and {most['keys']:,} keys it"
         f" takes {own_time(most, 'combine'):.1f} µs. "
         + " ".join(
-            f"{label}'s runs {min(us.values()):.1f} to {max(us.values()):.1f} µs, {_percent(share[max(share)], 1)}"
+            f"{label}'s runs {min(us.values()):.1f} to {max(us.values()):.1f} µs, {percent(share[max(share)], 1)}"
             f" at {max(share):,} keys."
             for label, (us, share) in others.items()
         ),
@@ -217,13 +218,13 @@ def _busy(results: Results) -> Row:
     return _claim(
         "Splitting keeps 100 % of the SMs busy.",
         "holds" if every and held[fastest] >= 0.995 else "half true" if every else "does not hold",
-        f"At 65,536 keys {ran[1]} of {sms} SMs run blocks unsplit ({_percent(ran[1] / sms)}), "
+        f"At 65,536 keys {ran[1]} of {sms} SMs run blocks unsplit ({percent(ran[1] / sms)}), "
         + (f"and all {sms} from {every} splits on. " if every else f"and at most {max(ran.values())} split. ")
-        + f"Until the last block ends, an SM holds a block in {_percent(held[fastest], 1)} of all SMs' time with {fastest}"
-        f" splits, the best, and in {_percent(held[least], 1)} with {least}.",
+        + f"Until the last block ends, an SM holds a block in {percent(held[fastest], 1)} of all SMs' time with {fastest}"
+        f" splits, the best, and in {percent(held[least], 1)} with {least}.",
         "That an SM runs blocks does not say that it runs them to the end: blocks come in waves, and the last"
         " wave leaves SMs idle. Nor does a block on an SM say that memory or arithmetic is busy: the kernel reads"
-        f" K and V at {_percent(read)} of the bandwidth that reading alone reaches.",
+        f" K and V at {percent(read)} of the bandwidth that reading alone reaches.",
         {"sms": {str(n): x for n, x in ran.items()}, "busy": {str(n): x for n, x in held.items()}},
     )
 
@@ -267,10 +268,6 @@ def _growth(results: Results) -> list[Row]:
 
 def _factors(of: dict[str, float]) -> str:
     return "; ".join(f"{label} {times:.1f}" for label, times in of.items())
-
-
-def _percent(share: float, digits: int = 0) -> str:
-    return f"{100 * share:.{digits}f} %"
 
 
 def _us(time: float) -> str:

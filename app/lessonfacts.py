@@ -6,7 +6,6 @@ closed forms, and other small runs that a text sets beside this one.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -26,10 +25,10 @@ from ..trace import words
 from ..trace.events import CROSSINGS
 from ..trace.ledger import total
 from . import closedforms, decode, occupancy, splits, splitspage
-from .papers import PAPERS
+from .lessonwords import NOTHING, chart, cite, fmt, tex, texlist
 from .parameters import as_text
+from .tables import count, percent, plural
 
-NOTHING = "–"
 BESIDE_STEPS = 2_000  # another run keeps its numbers up to here, and only its counts beyond
 
 
@@ -399,55 +398,3 @@ def beside(kernel: str, parameters: tuple[tuple[str, Any], ...]) -> Run:
     asked = {**get(kernel).defaults(dict(parameters).get("inputs", "random")), **dict(parameters)}
     small = estimate(kernel, **asked).steps <= BESIDE_STEPS
     return record(kernel, values="all" if small else "none", **asked)
-
-
-# ---- words
-
-
-def fmt(x: float | None, digits: int = 4) -> str:
-    """A number as the figure writes it; a dash where there is none."""
-    return NOTHING if x is None else words.number(x, digits)
-
-
-def tex(x: float | None, digits: int = 4) -> str:
-    """A number for TeX."""
-    text = fmt(x, digits)
-    for sign, written in ((words.MINUS, "-"), ("∞", r"\infty"), ("NaN", r"\mathrm{NaN}"), (NOTHING, r"\text{–}")):
-        text = text.replace(sign, written)
-    mantissa, e, power = text.partition("e")
-    return rf"{mantissa}\cdot 10^{ {int(power)} }" if e else text
-
-
-def texlist(numbers: Iterable[float], by: str = " + ", digits: int = 4, most: int = 8) -> str:
-    """Numbers for TeX, one after another; the middle of a long list is left out."""
-    parts = [rf"({tex(x, digits)})" if x < 0 and by.strip() in "+-" else tex(x, digits) for x in numbers]
-    if len(parts) > most:
-        parts = [*parts[: most - 2], r"\dots", parts[-1]]
-    return by.join(parts) if parts else "0"
-
-
-def count(x: float) -> str:
-    """A whole number with its thousands apart."""
-    return f"{round(x):,}"
-
-
-def plural(x: int, one: str, many: str | None = None) -> str:
-    """ "1 key", "4 keys"."""
-    return f"{count(x)} {one if x == 1 else many or one + 's'}"
-
-
-def percent(x: float, digits: int = 0) -> str:
-    """A share: "12 %"."""
-    return f"{100 * x:.{digits}f} %"
-
-
-def chart(title: str, x: str, y: str, series: dict[str, dict[int, float]]) -> str:
-    """Curves over a logarithmic scale, with their numbers as a table below: series is label -> {x: y}."""
-    curves = {label: {str(a): b for a, b in curve.items()} for label, curve in series.items()}
-    data = {"title": title, "x": x, "y": y, "series": curves}
-    return f"```chart\n{json.dumps(data)}\n```"
-
-
-def cite(name: str) -> str:
-    """A paper's line for the reading list."""
-    return PAPERS[name].markdown()

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import splits
 from .decode import measured
-from .tables import size
+from .tables import percent, plural, size
 
 PREFIX = "my-"  # of these sizes in a page's address, where the recorded run has batch and heads of its own
 # The number of SMs as the makers give it.
@@ -86,7 +86,7 @@ def parse(query: Mapping[str, str], prefix: str = "") -> Parsed:
     if not texts["kv_heads"] or "kv_heads" in errors:
         found["kv_heads"] = found["heads"]
     elif found["heads"] % found["kv_heads"]:
-        shared = f"{found['kv_heads']} cannot share {n(found['heads'], 'head')} evenly; use a divisor of {found['heads']}."
+        shared = f"{found['kv_heads']} cannot share {plural(found['heads'], 'head')} evenly; use a divisor of {found['heads']}."
         errors.setdefault("kv_heads", shared)
         found["kv_heads"] = found["heads"]
     return Parsed(Sizes(**found), texts, errors)
@@ -144,9 +144,9 @@ def _row(asked: Sizes, count: int) -> dict[str, Any]:
 
 def _idle(asked: Sizes, row: dict[str, Any]) -> str:
     are = "is" if row["blocks"] == 1 else "are"
-    grid = f"{n(asked.batch, 'sequence')} × {n(asked.heads, 'head')} {are} {n(row['blocks'], 'block')}"
+    grid = f"{plural(asked.batch, 'sequence')} × {plural(asked.heads, 'head')} {are} {plural(row['blocks'], 'block')}"
     if row["idle"]:
-        rest = f"{row['idle']:,} of the GPU's {n(asked.sms, 'SM')} {have(row['idle'])} nothing to do"
+        rest = f"{row['idle']:,} of the GPU's {plural(asked.sms, 'SM')} {have(row['idle'])} nothing to do"
         return f"Without splits, {grid}: {rest}, {percent(row['idle'] / asked.sms)} of them, however many keys there are."
     if asked.sms == 1:
         return f"Without splits, {grid}, and the one SM is busy with any of them."
@@ -158,7 +158,7 @@ def _idle(asked: Sizes, row: dict[str, Any]) -> str:
 def _each(asked: Sizes) -> str:
     alone = 2 * asked.seqlen_k * asked.head_dim * 2
     cache = alone * asked.batch * asked.kv_heads
-    each = f"{n(asked.seqlen_k, 'key')} and as many values, {n(asked.head_dim, 'number')} each"
+    each = f"{plural(asked.seqlen_k, 'key')} and as many values, {plural(asked.head_dim, 'number')} each"
     return f"One block alone reads its head's {each}: {size(alone)} in fp16. The whole cache is {size(cache)} a layer."
 
 
@@ -166,37 +166,29 @@ def _spread(asked: Sizes, row: dict[str, Any], needed: int) -> str:
     if needed == 1:
         return "There are as many blocks as SMs, or more: splitting puts no further SM to work, and only evens out the last wave."
     if row["splits"] == 1:
-        return f"To give every SM a block would take {needed} splits, and {n(asked.seqlen_k, 'key')} cannot be divided further."
+        keys = plural(asked.seqlen_k, "key")
+        return f"To give every SM a block would take {needed} splits, and {keys} cannot be divided further."
     work, short = f"all {asked.sms:,} SMs have", ""
     if row["idle"]:
-        work = f"{n(row['busy'], 'SM')} {have(row['busy'])}"
-        short = f" {n(row['idle'], 'SM')} still {have(row['idle'])} none: the keys are too few."
-    return f"Split in {row['splits']}: {n(row['blocks'], 'block')} of at most {n(row['keys'], 'key')}, and {work} work.{short}"
+        work = f"{plural(row['busy'], 'SM')} {have(row['busy'])}"
+        short = f" {plural(row['idle'], 'SM')} still {have(row['idle'])} none: the keys are too few."
+    blocks, keys = plural(row["blocks"], "block"), plural(row["keys"], "key")
+    return f"Split in {row['splits']}: {blocks} of at most {keys}, and {work} work.{short}"
 
 
 def _range(asked: Sizes, chosen: list[splits.Choice]) -> str:
     found = sorted({one.splits for one in chosen})
-    where = f"For {asked.batch:,} × {n(asked.heads, 'head')}, {n(asked.seqlen_k, 'key')} and {n(asked.sms, 'SM')}"
+    where = f"For {asked.batch:,} × {plural(asked.heads, 'head')}, {plural(asked.seqlen_k, 'key')} and {plural(asked.sms, 'SM')}"
     if found == [1]:
         return f"{where} none of the five engines would split."
     if len(found) == 1:
-        return f"{where} all five engines agree on {n(found[0], 'split')}."
-    return f"{where} the five engines choose from {found[0]} to {n(found[-1], 'split')}."
-
-
-def n(count: int, word: str) -> str:
-    """ "1 key", "4,096 keys"."""
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
+        return f"{where} all five engines agree on {plural(found[0], 'split')}."
+    return f"{where} the five engines choose from {found[0]} to {plural(found[-1], 'split')}."
 
 
 def have(count: int) -> str:
     """The verb for so many."""
     return "has" if count == 1 else "have"
-
-
-def percent(share: float) -> str:
-    """A share: "12 %"."""
-    return f"{100 * share:.0f} %"
 
 
 def picture(busy: int, sms: int, step: int = 12, side: int = 9) -> dict[str, Any]:

@@ -18,7 +18,8 @@ import typer
 from numpy.typing import NDArray
 
 from ..kernels.problem import Problem, Tiling
-from . import arrayfiles
+from .arrayfiles import read_file
+from .ownarrays import Arrays, ArraysError, settle, settle_mask
 
 HELP = {
     "batch": "Sequences in the batch.",
@@ -97,7 +98,7 @@ def _option(name: str, kind: Any, text: str, panel: str) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, info])
 
 
-def read_arrays(files: dict[str, Path]) -> arrayfiles.Arrays:
+def read_arrays(files: dict[str, Path]) -> Arrays:
     """The arrays of `--q q.npy …` and `--arrays file.npz`, under the names that kernels know, in their order.
 
     Raises `ArraysError` (a ValueError).
@@ -109,18 +110,18 @@ def read_arrays(files: dict[str, Path]) -> arrayfiles.Arrays:
         except OSError as error:
             why = "there is no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
             wanted = f"--{option.replace('_', '-')} takes {FORMS.get(option, 'an array in a .npy file, as numpy.save writes it')}"
-            raise arrayfiles.ArraysError(f"{path} cannot be read: {why}; {wanted}.") from None
-        inside = arrayfiles.read_file(path.name, data, ARRAY_LIMIT)
+            raise ArraysError(f"{path} cannot be read: {why}; {wanted}.") from None
+        inside = read_file(path.name, data, ARRAY_LIMIT)
         if option != "arrays":
             if len(inside) != 1:
                 names = ", ".join(inside)
-                raise arrayfiles.ArraysError(f"{path} holds {names}; pass it as --arrays, or one array a file.")
+                raise ArraysError(f"{path} holds {names}; pass it as --arrays, or one array a file.")
             inside = {option: next(iter(inside.values()))}
         if twice := found.keys() & inside.keys():
-            raise arrayfiles.ArraysError(f"{min(twice)} is given twice; leave it out of one of them.")
+            raise ArraysError(f"{min(twice)} is given twice; leave it out of one of them.")
         found |= inside
     if not found:
-        return arrayfiles.Arrays({})
+        return Arrays({})
     if found.keys() == {"key_mask"}:  # a mask goes with named inputs too
-        return arrayfiles.settle_mask(found["key_mask"])
-    return arrayfiles.settle(found)
+        return settle_mask(found["key_mask"])
+    return settle(found)

@@ -23,8 +23,8 @@ from ..kernels.kernel import Kernel
 from ..kernels.limits import Limits
 from ..kernels.problem import ParameterError
 from ..kernels.record import Estimate, choose_values, estimate_within
-from .arrayfiles import ATTENTION, Array
 from .arrays import GONE
+from .ownarrays import ATTENTION, Array
 from .settings import Settings
 from .tables import short
 

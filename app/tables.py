@@ -15,6 +15,21 @@ def size(count: int) -> str:
     return f"{value:,.1f}".removesuffix(".0") + " GiB"
 
 
+def count(x: float) -> str:
+    """A whole number with its thousands apart."""
+    return f"{round(x):,}"
+
+
+def plural(x: int, one: str, many: str | None = None) -> str:
+    """ "1 key", "4,096 keys"."""
+    return f"{count(x)} {one if x == 1 else many or one + 's'}"
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """A share: "12 %"."""
+    return f"{100 * share:.{digits}f} %"
+
+
 def short(text: str, most: int = 24) -> str:
     """The text, or its beginning where it is longer than `most` characters: for what a stranger typed."""
     return text if len(text) <= most else text[: most - 1] + "…"

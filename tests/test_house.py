@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import hashlib
+import json
 import os
 import re
 import subprocess
@@ -258,3 +260,15 @@ def test_the_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) ->
     assert run("python", "-m", "flashstep", "show", "a.safetensors").startswith("step 0 of")
     program = "import flashstep.app.server as s; from pathlib import Path; s.create_app(); print(Path(s.__file__).parent)"
     assert str(tmp_path) in run("python", "-c", program)
+
+
+def test_what_others_wrote_is_what_the_manifest_says() -> None:
+    vendor = ROOT / "static" / "vendor"
+    listed = json.loads((vendor / "manifest.json").read_text("utf-8"))
+    for entry in listed:
+        content = (vendor / entry["file"]).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == entry["sha256"]
+        assert (vendor / entry["licence_file"]).is_file()
+        assert b"new Function" not in content
+    named = {entry["file"] for entry in listed} | {entry["licence_file"] for entry in listed} | {"manifest.json"}
+    assert {path.relative_to(vendor).as_posix() for path in vendor.rglob("*") if path.is_file()} == named

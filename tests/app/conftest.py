@@ -33,3 +33,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def client(start: Start) -> TestClient:
     """The app with its default limits."""
     return start()
+
+
+@pytest.fixture
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command under test finds no file here but those that the test puts."""
+    monkeypatch.chdir(tmp_path)

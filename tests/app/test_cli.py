@@ -6,54 +6,25 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-import urllib.request
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from commands import Captured, complaint, flashstep, notes
 from typer.testing import CliRunner
 
 import flashstep as fs
-from flashstep.app import cli, options, serving
+from flashstep.app import cli, options
 from flashstep.kernels.problem import Problem, Tiling
 from flashstep.kernels.registry import KERNELS
-from flashstep.trace.agreement import Divergence, Element
 
-Captured = pytest.CaptureFixture[str]
+pytestmark = pytest.mark.usefixtures("empty_folder")
 COMMANDS = ("serve", "record", "show", "export", "ledger", "compare", "engines")
-
-
-@pytest.fixture(autouse=True)
-def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-def complaint(capsys: Captured, *arguments: str, code: int) -> str:
-    """What a command that must fail says: one sentence on standard error, nothing on standard output."""
-    assert cli.main(arguments) == code
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("flashstep: ")
-    assert err.count("\n") == 1
-    return err.removeprefix("flashstep: ").strip()
-
-
-def flashstep(*arguments: str) -> subprocess.Popen[str]:
-    """A real process, as a shell would start it."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "flashstep", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        encoding="utf-8",
-    )
 
 
 # Names
@@ -262,16 +233,6 @@ def test_arrays_and_saved_runs_are_not_mistaken_for_each_other(capsys: Captured)
         assert "a NumPy file of arrays, not a saved run" in complaint(capsys, "show", name, code=2)
 
 
-def notes(capsys: Captured, *arguments: str) -> list[str]:
-    """What a command that succeeds notes on standard error; its standard output is one JSON text."""
-    assert cli.main([*arguments, "--json"]) == 0
-    out, err = capsys.readouterr()
-    json.loads(out)
-    lines = err.splitlines()
-    assert all(line.startswith("flashstep: ") for line in lines)
-    return [line.removeprefix("flashstep: ") for line in lines]
-
-
 @pytest.mark.parametrize(
     ("arguments", "note"),
     [
@@ -379,66 +340,6 @@ def test_engines_say_which_can_run(capsys: Captured) -> None:
     assert [(engine["name"], engine["available"]) for engine in engines] == [(n, why is None) for n, why in found.items()]
 
 
-# compare
-
-
-def test_a_capture_agrees_with_the_run(capsys: Captured) -> None:
-    assert cli.main("compare flash-attention-2 --engine recorded".split()) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("recorded engine (NVIDIA H200, ")
-    assert "agrees after every one of 16 steps" in out
-    fs.record("flash-attention-2").save("run.safetensors")
-    assert cli.main("compare run.safetensors --engine recorded".split()) == 0
-    assert capsys.readouterr().out == out
-
-
-def test_compare_tells_a_program(capsys: Captured) -> None:
-    assert cli.main("compare standard --engine recorded --json".split()) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said == fs.compare(fs.record("standard"), "recorded").to_json()
-
-
-def test_a_kernel_that_differs_exits_with_1(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    good = fs.compare(fs.record("flash-attention-2"), "recorded")
-    step = good.steps[3]
-    element = Element(row=1, col=2, got=float("nan"), want=0.5, allowed=1e-7)
-    divergence = Divergence(step.step, step.label, ("flash attention 2", "block 0"), "Sij", element)
-    monkeypatch.setattr(cli, "compare_run", lambda *_, **__: replace(good, first_divergence=divergence))
-    assert cli.main("compare flash-attention-2 --engine recorded".split()) == 1
-    out, err = capsys.readouterr()
-    assert f"first differs at step {step.step}" in out
-    assert "Sij, row 1, column 2: NaN against 0.5000" in out
-    assert err == ""
-
-
-@pytest.mark.parametrize("usable", ["gpu", "cpu", "recorded"])
-def test_the_first_engine_that_can_run_is_chosen(usable: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    order = ["gpu", "cpu", "recorded"]
-    found = {name: None if order.index(name) >= order.index(usable) else "It cannot run." for name in order}
-    monkeypatch.setattr(cli, "every_engine", lambda: found)
-    good = fs.compare(fs.record("standard"), "recorded")
-    chosen: list[str] = []
-
-    def compare(run: fs.Run, engine: str, **_: Any) -> fs.Agreement:
-        chosen.append(engine)
-        return good
-
-    monkeypatch.setattr(cli, "compare_run", compare)
-    said = f"The {usable} engine is the first that can run here; --engine chooses another."
-    assert notes(capsys, "compare", "standard") == [said]
-    assert chosen == [usable]
-
-
-def test_what_was_not_captured_is_said(capsys: Captured) -> None:
-    said = complaint(capsys, *"compare standard --seed 5 --engine recorded".split(), code=2)
-    assert "was not captured" in said
-
-
-def test_a_run_without_numbers_cannot_be_compared(capsys: Captured) -> None:
-    fs.record("standard", values="none").save("run.safetensors")
-    assert "kept no numbers" in complaint(capsys, "compare", "run.safetensors", "--engine", "cpu", code=2)
-
-
 # Real processes
 
 
@@ -487,71 +388,3 @@ def test_a_cancelled_recording_leaves_nothing(how: signal.Signals) -> None:
     assert seen.endswith(b"flashstep: Cancelled; nothing was written.\r\n")
     assert os.listdir() == ["before.safetensors"]
     assert Path("before.safetensors").read_bytes() == b"kept"
-
-
-def test_serve_prints_its_address_and_stops(site: str) -> None:
-    with urllib.request.urlopen(site) as answer:
-        assert answer.status == 200
-        assert b"Flashstep" in answer.read()
-
-
-def test_a_busy_port_is_one_sentence() -> None:
-    with serving.listen("127.0.0.1", 0) as busy:
-        port = busy.getsockname()[1]
-        process = flashstep("serve", "--no-open", "--port", str(port))
-        with process:
-            out, err = process.communicate(timeout=30)
-    assert process.returncode == 2
-    assert out == ""
-    assert err.startswith(f"flashstep: Port {port} is in use")
-    assert err.count("\n") == 1
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT to send to one process")
-@pytest.mark.parametrize("arguments", [("serve", "--no-open", "--port", "0")], ids=["serve"])
-def test_ctrl_c_stops_the_server_quietly(arguments: tuple[str, ...]) -> None:
-    process = flashstep(*arguments)
-    with process:
-        assert process.stdout is not None
-        assert "http://127.0.0.1:" in process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
-    assert process.returncode == 0
-    assert err == ""
-
-
-def test_bare_flashstep_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[object, object]] = []
-
-    def serve(listener: socket.socket, host: str, *, open_browser: bool) -> None:
-        asked.append((host, open_browser))
-
-    monkeypatch.setattr(serving, "serve", serve)
-    monkeypatch.setattr(serving, "listen", lambda host, port: serving_socket(host, port, asked))
-    assert cli.main([]) == 0
-    assert asked[0] == ("127.0.0.1", 8642)
-    assert asked[1] == ("127.0.0.1", True)
-
-
-def serving_socket(host: str, port: int, asked: list[tuple[object, object]]) -> socket.socket:
-    """Notes what was asked for, and listens on a port that is free."""
-    asked.append((host, port))
-    listener = socket.socket()
-    listener.bind((host, 0))
-    return listener
-
-
-@pytest.mark.parametrize(
-    ("host", "port", "words"),
-    [("no-such-host.invalid", 0, "There is no host named"), ("192.0.2.1", 0, "This machine has no address")],
-)
-def test_an_address_that_is_not_ours(host: str, port: int, words: str) -> None:
-    with pytest.raises(serving.CannotListen, match=words):
-        serving.listen(host, port)
-
-
-def test_no_text_browser_takes_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(sys, "platform", "linux")
-    assert serving.has_browser() is False

@@ -1,47 +1,31 @@
-"""Comparisons over HTTP and on the command line: the verdict, the numbers behind it, and refusals before work."""
+"""Comparisons over HTTP: the verdict, the numbers behind it, and refusals before work."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import re
 import struct
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from commands import Captured
+from comparisons import ask, strict, wrong
 from fastapi.testclient import TestClient
 from safetensors.numpy import load as tensors_of
 from web import JSON, Start, is_sentence
 
 import flashstep as fs
-from flashstep.app import cli, compare, measured, verdicts
+from flashstep.app import cli, compare
 from flashstep.kernels.engines import compare as engine_compare
 from flashstep.kernels.engines import cpu
 from flashstep.kernels.engines.source import Source
 from flashstep.kernels.registry import KERNELS
-from flashstep.trace import bounds
 from flashstep.trace.agreement import Agreement
 
-Captured = pytest.CaptureFixture[str]
-ROOT = Path(__file__).resolve().parents[2]
 needs_compiler = pytest.mark.skipif(cpu.unavailable() is not None, reason="no C++ compiler here")
-
-
-def ask(client: TestClient, **asked: Any) -> JSON:
-    """Ask for a comparison and wait until it has ended."""
-    response = client.post("/api/comparisons", json=asked)
-    assert response.status_code == 200, response.text
-    told: JSON = response.json()
-    until = time.monotonic() + 120
-    while told["state"] in ("queued", "running"):
-        assert time.monotonic() < until
-        time.sleep(0.05)
-        told = {**told, **client.get(f"/api/comparisons/{told['id']}").json()}
-    return told
 
 
 def test_a_kernel_without_cuda_source_has_nothing_to_compare(
@@ -59,29 +43,6 @@ def test_a_kernel_without_cuda_source_has_nothing_to_compare(
     assert client.get("/explore/newcomer").status_code == 200
     assert cli.main(["compare", "newcomer", "--engine", "cpu"]) == 2
     assert capsys.readouterr().err == f"flashstep: {said}\n"
-
-
-def strict(text: str) -> Any:
-    """JSON as a browser reads it: no NaN, no Infinity."""
-
-    def never(word: str) -> None:
-        raise AssertionError(f"{word} is not JSON")
-
-    return json.loads(text, parse_constant=never)
-
-
-def wrong(monkeypatch: pytest.MonkeyPatch, slot: str = "li", value: float = float("nan")) -> None:
-    """From the last tile on, let the kernel leave `value` in the first element of a slot."""
-    real = engine_compare.execute
-
-    def execute(run: fs.Run, engine: str, *others: Any) -> Any:
-        plan, result, note = real(run, engine, *others)
-        assert result.probes is not None
-        probes = result.probes.copy()
-        probes[[probe for probe in plan.probes if probe.slot == slot][-1].offset] = value
-        return plan, dataclasses.replace(result, probes=probes), note
-
-    monkeypatch.setattr(engine_compare, "execute", execute)
 
 
 # What comes back
@@ -323,164 +284,3 @@ def test_a_comparison_can_be_cancelled(start: Start) -> None:
 def test_nothing_of_a_visitor_is_compiled(client: TestClient) -> None:
     told = ask(client, kernel="standard", engine="recorded", source="#include <evil>", cuda="int main() {}")
     assert told["id"] == ask(client, kernel="standard", engine="recorded")["id"]
-
-
-# The page
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_the_page_tells_what_was_measured(client: TestClient, kernel: str) -> None:
-    page = client.get(f"/compare/{kernel}").text
-    facts = measured.facts(kernel, "default")
-    assert f"{facts['this']['changed_by_fmad']:,} of its {facts['this']['probed_numbers']:,} probed numbers" in page
-    assert f"{facts['changed']:,} of {facts['numbers']:,} numbers" in page
-    assert f"{facts['device']['device']} ({facts['device']['date']})" in page
-    assert (bounds.__doc__ or "").strip().splitlines()[0].split("(")[0] in page
-    assert page.count('aria-current="true"') == 1  # the capture of this problem
-
-
-def test_the_page_begins_with_an_engine_that_can_run(client: TestClient) -> None:
-    def engine(query: str) -> Any:
-        embedded = re.search(r'<script type="application/json" id="explore">(.*?)</script>', client.get(query).text)
-        assert embedded
-        return json.loads(embedded[1])["engine"]
-
-    assert engine("/compare/standard?engine=cpu") == "cpu"
-    assert engine("/compare/standard?engine=abacus") == engine("/compare/standard")
-    found = fs.engines()
-    if found["gpu"] is not None:
-        assert engine("/compare/standard") == "recorded"
-        assert engine("/compare/standard?seed=77") == ("cpu" if found["cpu"] is None else "recorded")
-
-
-def test_every_capture_is_a_link_to_itself(client: TestClient) -> None:
-    page = client.get("/compare/flash-decoding").text
-    links = re.findall(r'<li><a href="(/compare/flash-decoding\?engine=recorded[^"]*)"', page)
-    assert len(links) == 13
-    for link in links:
-        opened = client.get(link.replace("&amp;", "&"))
-        assert opened.status_code == 200
-        assert re.findall(r'<a href="([^"]+)" aria-current="true"', opened.text) == [link]
-
-
-def test_a_page_with_errors_compares_nothing(client: TestClient) -> None:
-    page = client.get("/compare/standard?seqlen_q=0")
-    assert page.status_code == 422
-    assert "Nothing is compared yet" in page.text
-    assert "compare/main.js\"></script>" not in page.text
-    assert client.get("/compare/nothing").status_code == 404
-
-
-# What was measured
-
-
-def test_the_measurements_are_those_of_the_newest_check() -> None:
-    newest = max((ROOT / "benchmarks" / "results").glob("gpu-check-*.json"))
-    wanted = measured.taken(json.loads(newest.read_text("utf-8")), f"benchmarks/results/{newest.name}")
-    assert measured.measured() == wanted, "run python -m flashstep.app.measured on the newest results"
-
-
-def test_what_others_wrote_is_what_the_manifest_says() -> None:
-    vendor = ROOT / "static" / "vendor"
-    listed = json.loads((vendor / "manifest.json").read_text("utf-8"))
-    for entry in listed:
-        content = (vendor / entry["file"]).read_bytes()
-        assert hashlib.sha256(content).hexdigest() == entry["sha256"]
-        assert (vendor / entry["licence_file"]).is_file()
-        assert b"new Function" not in content
-    named = {entry["file"] for entry in listed} | {entry["licence_file"] for entry in listed} | {"manifest.json"}
-    assert {path.relative_to(vendor).as_posix() for path in vendor.rglob("*") if path.is_file()} == named
-
-
-# The command line
-
-
-def test_the_terminal_tells_the_worst_of_every_slot(capsys: Captured) -> None:
-    assert cli.main("compare flash-attention-2 --engine recorded".split()) == 0
-    lines = capsys.readouterr().out.splitlines()
-    agreement = fs.compare(fs.record("flash-attention-2"), "recorded")
-    assert f"used at most {verdicts.percent(agreement.worst)} of what rounding allows" in lines[0]
-    assert "driver 13.0, CUDA 13.2, CuPy 14.2.0" in lines[0]
-    slots = {line.split("  ")[0] for line in lines[3:]}
-    assert slots == {"Qi", "mi", "li", "Oi", "Kj", "Vj", "Sij", "O at the end", "lse at the end"}
-
-
-def test_the_terminal_exits_with_1_only_where_it_differs(
-    capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    wrong(monkeypatch, value=0.5)
-    assert cli.main("compare flash-attention-2 --engine recorded".split()) == 1
-    out = capsys.readouterr().out
-    assert "first differs at step 17" in out
-    assert "differs, " in out
-    assert cli.main("compare flash-attention-2 --engine recorded --json".split()) == 1
-    assert strict(capsys.readouterr().out)["ok"] is False
-    for arguments in (
-        "standard --engine abacus",
-        "standard --engine recorded --seed 12",
-        "standard --engine recorded --q nowhere.npy",
-        "standard --engine recorded --seqlen-q 0",
-        "nowhere.safetensors --engine recorded",
-        "standard --loudly",
-    ):
-        assert cli.main(["compare", *arguments.split()]) == 2, arguments
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        assert captured.err.count("\n") == 1
-    Path("bad.safetensors").write_bytes(b"\xff" * 100)
-    assert cli.main("compare bad.safetensors --engine recorded".split()) == 2
-
-
-def test_a_saved_run_with_its_own_arrays_is_compared(tmp_path: Path, capsys: Captured) -> None:
-    run = fs.record("flash-attention-1", inputs="fully-masked-row")
-    run.save(tmp_path / "run.safetensors")
-    assert cli.main(["compare", str(tmp_path / "run.safetensors"), "--engine", "recorded"]) == 0
-    assert "agrees after every one of" in capsys.readouterr().out
-
-
-def test_a_file_of_ones_own_is_compared(capsys: Captured, tmp_path: Path) -> None:
-    text = KERNELS["online-softmax"].cuda_source.read_text("utf-8")
-    own = tmp_path / "my.cu"
-    own.write_text(text.replace("// step: write Y", "// step: wrote Y"), "utf-8")
-    for engine, said in (
-        ("cpu", "my.cu marks no step 'write Y' in online_softmax: it marks 'wrote Y'"),
-        ("recorded", "check my.cu with --engine cpu or gpu"),
-    ):
-        assert cli.main(["compare", "online-softmax", "--engine", engine, "--source", str(own)]) == 2
-        out, err = capsys.readouterr()
-        assert (out, err.count("\n")) == ("", 1)
-        assert said in err
-    assert cli.main(["compare", "online-softmax", "--source", str(tmp_path / "none.cu")]) == 2
-    assert "No such file" in capsys.readouterr().err
-    if cpu.unavailable() is None:
-        own.write_text(text.replace("li[r] = 0.0f", "li[r] = 1.0f"), "utf-8")
-        assert cli.main(["compare", "online-softmax", "--engine", "cpu", "--source", str(own)]) == 1
-        assert "first differs at step" in capsys.readouterr().out
-
-
-def test_what_was_not_foreseen_is_no_difference(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    def breaks(*_: object, **__: object) -> None:
-        raise KeyError("fill Sij")
-
-    monkeypatch.setattr(cli, "compare_run", breaks)
-    assert cli.main("compare standard --engine recorded --json".split()) == 2
-    out, err = capsys.readouterr()
-    assert strict(out)["ok"] is None
-    assert err.splitlines()[-1] == "flashstep: This was not foreseen, and is a fault of Flashstep itself: KeyError: 'fill Sij'."
-
-
-def test_too_much_shared_memory_is_noted_when_recorded(capsys: Captured, tmp_path: Path) -> None:
-    sizes = "--seqlen-q 4 --seqlen-k 4 --head-dim 64 --block-rows 64 --block-cols 64"
-    assert cli.main(["record", "flash-attention-2", *sizes.split(), "-o", str(tmp_path / "run.safetensors")]) == 0
-    assert "49,152 bytes of static shared memory, and flash_attention_2 asks for 82,432" in capsys.readouterr().err
-
-
-def test_a_large_share_is_a_number_of_times() -> None:
-    assert [verdicts.share(x) for x in (0.341, 9.5, 677794.84, float("inf"))] == ["35 %", "950 %", "677,795 times", "∞"]
-
-
-def test_shares_are_rounded_up() -> None:
-    assert [verdicts.percent(x) for x in (0, 1e-9, 0.341, 0.34, 1.0, 12.345, float("inf"))] == [
-        "0 %", "1 %", "35 %", "34 %", "100 %", "1,235 %", "∞",
-    ]  # fmt: skip

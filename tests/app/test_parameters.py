@@ -12,8 +12,8 @@ from fastapi.testclient import TestClient
 from web import Start, is_sentence
 
 from flashstep.app import parameters
-from flashstep.app.arrayfiles import Array
 from flashstep.app.fields import fields
+from flashstep.app.ownarrays import Array
 from flashstep.app.parameters import Parsed
 from flashstep.app.settings import Settings
 from flashstep.kernels.registry import KERNELS
