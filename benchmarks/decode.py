@@ -12,26 +12,19 @@ from __future__ import annotations
 
 import json
 import math
-import re
-import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from functools import cached_property
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from decode_lesson import BLOCK_COLS, HEADS, D, Lesson
+from decode_timing import Profiler, Timer
 
-import flashstep as fs
 from flashstep.app import decode
 from flashstep.kernels.engines import gpu
-from flashstep.kernels.engines.plan import Launch, Plan
-from flashstep.kernels.engines.source import Source
-from flashstep.kernels.registry import KERNELS
 
-HEADS, D, BLOCK_COLS = 32, 128, 32
 SCALE = 1 / math.sqrt(D)
 KEYS = tuple(512 << n for n in range(9))
 SPLITS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256)
@@ -74,224 +67,6 @@ extern "C" __global__ void empty() {}
 """
 
 Sets = list[tuple[Any, Any, Any]]  # Q (1, heads, 1, d), K and V (1, heads, keys, d) on the device
-Call = Callable[[int], None]  # what is timed; the number says which set of inputs
-
-
-class Unprobed(Plan):
-    """A plan whose probing build leaves nothing but when each block ran, and on which SM."""
-
-    @cached_property
-    def slots(self) -> dict[str, dict[str, tuple[str, ...]]]:
-        """No slot of any step."""
-        return {}
-
-
-def small(kernel: str, kind: type[Plan] = Plan) -> Plan:
-    """A plan of the same template instances, threads and parameters for two tiles of keys: what differs is the grid."""
-    asked: dict[str, Any] = {"heads": HEADS, "kv_heads": HEADS, "seqlen_q": 1, "seqlen_k": 2 * BLOCK_COLS, "head_dim": D}
-    asked |= {"block_cols": BLOCK_COLS} | ({"splits": 2} if kernel == "flash-decoding" else {"block_rows": 1})
-    return kind(fs.record(kernel, values="all", **asked).trace, Source.read(KERNELS[kernel].cuda_source))
-
-
-def grid(launch: str, keys: int, splits: int) -> tuple[int, int, int]:
-    """The grid of a launch for one query a head; a test holds it to the plan's."""
-    return {
-        "split": (splits, HEADS, 1),
-        "combine": (HEADS, 1, 1),
-        "scores": (-(-keys // BLOCK_COLS), 1, HEADS),
-        "softmax": (1, HEADS, 1),
-        "values": (1, HEADS, 1),
-    }[launch]
-
-
-def bound(launch: Launch, values: dict[str, Any]) -> tuple[Any, ...]:
-    """The launch's arguments from `values`, where an array is its address and a missing one a null pointer."""
-    given: list[Any] = []
-    for parameter in launch.function.parameters:
-        if parameter.pointer:
-            given.append(np.uint64(values.get(parameter.name, 0)))
-        else:
-            given.append(np.float32(values[parameter.name]) if parameter.type == "float" else np.int32(values[parameter.name]))
-    return tuple(given)
-
-
-def busy(times: Any, sms: int) -> tuple[int, float]:
-    """How many SMs ran blocks, and the share of all SMs' time in which one held a block.
-
-    times: (blocks, 3), start and end in nanoseconds and the SM.
-    """
-    start, end, where = (times[:, n].astype(np.int64) for n in range(3))
-    held = 0
-    for sm in np.unique(where):
-        last = -1
-        for one in sorted(zip(start[where == sm].tolist(), end[where == sm].tolist(), strict=True)):
-            held += max(0, one[1] - max(one[0], last))
-            last = max(last, one[1])
-    span = int(end.max() - start.min())
-    return len(np.unique(where)), held / (span * sms) if span else 0.0
-
-
-class Timer:
-    """Cases to be timed together, in two rounds."""
-
-    def __init__(self, budget: float) -> None:
-        import torch
-
-        self.torch, self.budget = torch, budget
-        self.stream = torch.cuda.Stream()
-        self.cases: list[tuple[dict[str, Any], str, Any, int, Call]] = []
-
-    def add(self, row: dict[str, Any], field: str, call: Call, sets: int) -> None:
-        """Warm up and capture `call` over all sets; its median goes to row[field]."""
-        torch = self.torch
-        self.stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self.stream):
-            for n in range(min(sets, 2)):
-                call(n)
-        self.stream.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=self.stream):
-            for n in range(sets):
-                call(n)
-        self.cases.append((row, field, graph, sets, call))  # the call holds the arrays that the graph reads
-
-    def run(self) -> None:
-        """Time all, twice over, and let the graphs go."""
-        found: list[list[list[float]]] = [[] for _ in self.cases]
-        for _ in range(2):
-            for case, (_, _, graph, sets, _) in enumerate(self.cases):
-                found[case].append(self._round(graph, sets))
-        for (row, field, *_), rounds in zip(self.cases, found, strict=True):
-            row[field] = round(statistics.median(rounds[0] + rounds[1]), 3)
-            if field == "us":
-                row["rounds"] = [round(statistics.median(samples), 3) for samples in rounds]
-                row["spread"] = [round(float(at), 3) for at in np.percentile(rounds[0] + rounds[1], (10, 90))]
-                row["samples"] = len(rounds[0]) + len(rounds[1])
-        self.cases.clear()
-
-    def _round(self, graph: Any, sets: int) -> list[float]:
-        torch = self.torch
-        with torch.cuda.stream(self.stream):
-            graph.replay()
-            self.stream.synchronize()
-            samples: list[float] = []
-            until = time.monotonic() + self.budget
-            while len(samples) < 3 or (time.monotonic() < until and len(samples) < 100):
-                start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-                start.record(self.stream)
-                graph.replay()
-                end.record(self.stream)
-                end.synchronize()
-                samples.append(start.elapsed_time(end) * 1000 / sets)
-        return samples
-
-
-class Lesson:
-    """This project's kernels, launched on PyTorch's current stream with PyTorch's memory."""
-
-    def __init__(self, kernel: str) -> None:
-        self.kernel, self.plan = kernel, small(kernel)
-        self.ticks: set[int] = set()  # what %globaltimer said: how coarse it is
-        self.launches = {launch.function.name: launch for launch in self.plan.launches()}
-        self.functions = self._functions(self.plan, False)[1]
-
-    def _functions(self, plan: Plan, probing: bool) -> tuple[Any, dict[str, Any]]:
-        module = gpu.build(plan, list(plan.launches()), probing, True)
-        return module, {name: module.get_function(launch.instance) for name, launch in self.launches.items()}
-
-    def launch(self, name: str, values: dict[str, Any]) -> None:
-        self._launch(self.functions[name], name, values)
-
-    def _launch(self, function: Any, name: str, values: dict[str, Any]) -> None:
-        import cupy as cp
-        import torch
-
-        with cp.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
-            launch = self.launches[name]
-            function(grid(name, values["seqlen_k"], values.get("splits", 1)), (launch.threads,), bound(launch, values))
-
-    def timeline(self, name: str, values: dict[str, Any]) -> Any:
-        """When each block of one launch ran: (blocks, 3), start and end in nanoseconds and the SM."""
-        import cupy as cp
-
-        if not hasattr(self, "watched"):
-            self.watched = self._functions(small(self.kernel, Unprobed), True)
-        module, functions = self.watched
-        blocks = math.prod(grid(name, values["seqlen_k"], values.get("splits", 1)))
-        base, times = cp.zeros(blocks + 1, np.int64), cp.zeros((blocks, 3), np.uint64)
-        for pointer, array in (("fs_base", base), ("fs_times", times)):
-            cp.ndarray((1,), np.uint64, memptr=module.get_global(pointer))[0] = array.data.ptr
-        for _ in range(2):  # the first is a warm-up
-            cp.cuda.runtime.deviceSynchronize()
-            self._launch(functions[name], name, values)
-            cp.cuda.runtime.deviceSynchronize()
-        return cp.asnumpy(times)
-
-    def resident(self, name: str) -> int:
-        """How many blocks of a launch the driver says fit on one SM at once."""
-        import cupy as cp
-
-        kernel = self.functions[name].kernel
-        return int(cp.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel.ptr, self.launches[name].threads, 0))
-
-    def occupied(self, values: dict[str, Any], sms: int) -> dict[str, Any]:
-        """By launch: its blocks, how many SMs ran them, and the share of all SMs' time in which one held a block."""
-        found = {}
-        for name in self.launches:
-            times = self.timeline(name, values)
-            self.ticks.update(np.unique(times[:, :2]).tolist())
-            ran, share = busy(times, sms)
-            found[name] = {"blocks": len(times), "sms": ran, "busy": round(share, 4)}
-        return found
-
-
-class Profiler:
-    """Takes cases as a Timer does, and keeps what CUPTI says of their kernels."""
-
-    def add(self, row: dict[str, Any], field: str, call: Call, sets: int) -> None:
-        if field == "us":
-            row["kernels"] = profiled(call, sets)
-
-    def run(self) -> None:
-        """All is done."""
-
-
-def profiled(call: Call, sets: int) -> list[dict[str, Any]]:
-    """The kernels of one call by CUPTI, in order: name, grid, and the median of their own times over several calls."""
-    import torch
-
-    calls = 2 * sets if sets > 2 else 4
-    call(0)
-    torch.cuda.synchronize()
-    watched = [torch.profiler.ProfilerActivity.CUDA, torch.profiler.ProfilerActivity.CPU]
-    with torch.profiler.profile(activities=watched) as profile:
-        for n in range(calls):
-            call(n % sets)
-        torch.cuda.synchronize()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "trace.json"
-        profile.export_chrome_trace(str(path))
-        events = json.loads(path.read_text("utf-8"))["traceEvents"]
-    kernels = sorted((event for event in events if event.get("cat") == "kernel"), key=lambda event: event["ts"])
-    each = len(kernels) // calls
-    if each == 0 or each * calls != len(kernels):
-        return []
-    return [
-        {
-            "name": kernel_name(kernels[n]["name"]),
-            "grid": kernels[n]["args"]["grid"],
-            "us": round(statistics.median(kernel["dur"] for kernel in kernels[n::each]), 3),
-        }
-        for n in range(each)
-    ]
-
-
-def kernel_name(signature: str) -> str:
-    """The qualified name out of `void space::name<…>(…)`, without template arguments."""
-    name, before = signature.replace("(anonymous namespace)::", ""), ""
-    while name != before:
-        name, before = re.sub(r"<[^<>]*>", "", name), name
-    return name.split("(")[0].split()[-1]
 
 
 def errors(out: Any, exact: Any) -> dict[str, float]:

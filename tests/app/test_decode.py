@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import decode as benchmark
+import decode_lesson
+import decode_timing
 import numpy as np
 import pytest
 
@@ -33,16 +34,6 @@ def results() -> decode.Results:
 def changed(results: decode.Results) -> decode.Results:
     """The results, to be made others."""
     return copy.deepcopy(results)
-
-
-@pytest.fixture(scope="module")
-def benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("benchmarks_decode", ROOT / "benchmarks" / "decode.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 # The results and their copy
@@ -227,34 +218,35 @@ def test_curves_are_judged_each(changed: decode.Results) -> None:
 # The benchmark's own parts, as far as they run without a GPU
 
 
-def test_the_grids_are_the_plans(benchmark: ModuleType) -> None:
+def test_the_grids_are_the_plans() -> None:
     for kernel, splits in (("flash-decoding", 2), ("standard", 1)):
-        for launch in benchmark.small(kernel).launches():
-            assert benchmark.grid(launch.function.name, 2 * benchmark.BLOCK_COLS, splits) == launch.grid
+        for launch in decode_lesson.small(kernel).launches():
+            assert decode_lesson.grid(launch.function.name, 2 * decode_lesson.BLOCK_COLS, splits) == launch.grid
 
 
-def test_arguments_are_bound_by_name_in_the_kernels_types(benchmark: ModuleType) -> None:
-    split, combine = benchmark.small("flash-decoding").launches()
+def test_arguments_are_bound_by_name_in_the_kernels_types() -> None:
+    split, combine = decode_lesson.small("flash-decoding").launches()
     sizes = {"heads": 32, "kv_heads": 32, "seqlen_k": 64, "splits": 2, "scale": 0.5}
     given = {**sizes, "Q": 1, "K": 2, "V": 3, "O_partial": 4, "m_partial": 5, "l_partial": 6, "O": 7}
-    bound = benchmark.bound(split, given)
+    bound = decode_lesson.bound(split, given)
     assert bound == (1, 2, 3, 0, 4, 5, 6, 32, 32, 64, 0.5)  # the 0 is the key mask that there is none of
-    assert [type(value) for value in bound] == [np.uint64] * 7 + [np.int32] * 3 + [np.float32]
-    assert benchmark.bound(combine, given) == (4, 5, 6, 7, 32, 2)
+    types: list[type] = [type(value) for value in bound]
+    assert types == [np.uint64] * 7 + [np.int32] * 3 + [np.float32]
+    assert decode_lesson.bound(combine, given) == (4, 5, 6, 7, 32, 2)
 
 
-def test_the_build_that_notes_sms_probes_nothing(benchmark: ModuleType) -> None:
-    plan = benchmark.small("flash-decoding", benchmark.Unprobed)
+def test_the_build_that_notes_sms_probes_nothing() -> None:
+    plan = decode_lesson.small("flash-decoding", decode_lesson.Unprobed)
     text = plan.source.probing(plan.slots, plan.shapes)
     assert "FS_PROBE" not in text
     assert text.count("FS_ENTER") == text.count("FS_EXIT") == 2
 
 
-def test_busy_counts_an_sm_once_however_many_blocks_it_holds(benchmark: ModuleType) -> None:
+def test_busy_counts_an_sm_once_however_many_blocks_it_holds() -> None:
     times = np.array([[0, 10, 3], [5, 20, 3], [0, 15, 4], [18, 20, 4]], np.uint64)
-    assert benchmark.busy(times, 2) == (2, (20 + 15 + 2) / 40)
-    assert benchmark.busy(times, 4) == (2, (20 + 15 + 2) / 80)
-    assert benchmark.busy(np.array([[7, 7, 0]], np.uint64), 2) == (1, 0.0)
+    assert decode_lesson.busy(times, 2) == (2, (20 + 15 + 2) / 40)
+    assert decode_lesson.busy(times, 4) == (2, (20 + 15 + 2) / 80)
+    assert decode_lesson.busy(np.array([[7, 7, 0]], np.uint64), 2) == (1, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -268,13 +260,11 @@ def test_busy_counts_an_sm_once_however_many_blocks_it_holds(benchmark: ModuleTy
         ("cudnn_generated_fort_native_sdpa", "cudnn_generated_fort_native_sdpa"),
     ],
 )
-def test_a_kernels_name_is_short(benchmark: ModuleType, signature: str, name: str) -> None:
-    assert benchmark.kernel_name(signature) == name
+def test_a_kernels_name_is_short(signature: str, name: str) -> None:
+    assert decode_timing.kernel_name(signature) == name
 
 
-def test_judging_anew_needs_no_gpu(
-    benchmark: ModuleType, changed: decode.Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_judging_anew_needs_no_gpu(changed: decode.Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted: list[Any] = changed.pop("claims")
     path = tmp_path / "decode.json"
     path.write_text(json.dumps(changed), "utf-8")
