@@ -295,7 +295,10 @@ async def student(code: str, open_sessions: Open) -> Response:
         return render("join.html", 404, current=None, code=code, error=GONE)
     titles = {kernel.name: kernel.title for kernel in registry.KERNELS.values()}
     return render(
-        "follow.html", embedded={"code": session.code, "titles": titles}, modules=assets.modules("follow/main.js")
+        "follow.html",
+        embedded={"code": session.code, "titles": titles},
+        errors=[],
+        modules=assets.modules("follow/main.js"),
     )
 
 

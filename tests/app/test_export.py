@@ -8,13 +8,12 @@ import json
 import re
 from dataclasses import replace
 from html import unescape
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from web import is_sentence
+from web import Tags, is_sentence
 
 import flashstep as fs
 from flashstep.app import assets, cli, export
@@ -24,25 +23,6 @@ from flashstep.trace.layout import TraceError
 from flashstep.trace.trace import Trace
 
 HOSTILE = "</script></style></title><script>alert(1)</script><!--<img src=https://evil.example/ onerror=alert(2)> & \u2028 ' \""
-
-
-class Tags(HTMLParser):
-    """A page's tags with their attributes, and the text inside each script."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.scripts: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag == "script":
-            self.scripts.append("")
-
-    def handle_data(self, data: str) -> None:
-        if self.tags and self.tags[-1][0] == "script":
-            self.scripts[-1] += data
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from starlette.exceptions import HTTPException
-from web import ADDRESS, Start, is_sentence
+from web import ADDRESS, Start, Tags, is_sentence
 
 from flashstep.app import assets
 from flashstep.kernels.registry import KERNELS
@@ -38,25 +37,6 @@ EVERYWHERE = {
     "/api/nothing": 404,
     "/no/such/page": 404,
 }
-
-
-class Tags(HTMLParser):
-    """Every tag of a page with its attributes, and the text of its scripts."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.scripts: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag == "script":
-            self.scripts.append("")
-
-    def handle_data(self, data: str) -> None:
-        if self.tags and self.tags[-1][0] == "script":
-            self.scripts[-1] += data.strip()
 
 
 @pytest.mark.parametrize(("path", "status"), EVERYWHERE.items())
@@ -209,7 +189,7 @@ def test_pages_ask_for_nothing_outside_and_hold_no_code(client: TestClient, path
         assert not any(name.startswith("on") for name in attributes), f"{tag} holds code"
     scripts = [attributes for tag, attributes in page.tags if tag == "script"]
     for attributes, text in zip(scripts, page.scripts, strict=True):
-        assert attributes.get("type") == "application/json" or text == "", "a script stands in the page"
+        assert attributes.get("type") == "application/json" or text.strip() == "", "a script stands in the page"
 
 
 def test_every_link_of_a_page_leads_somewhere(client: TestClient) -> None:
