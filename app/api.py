@@ -291,7 +291,7 @@ def source(kernel: str, request: Request) -> Response:
     found = find_kernel(kernel)
     if found is None:
         return error_answer(404, unknown_kernel(kernel))
-    body = json.dumps(sources(found.twin_source)).encode()
+    body = json.dumps(sources(found.source)).encode()
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     if etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers={"ETag": etag})

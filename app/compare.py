@@ -34,7 +34,7 @@ from ..kernels.engines.source import Source
 from ..kernels.kernel import Kernel
 from ..kernels.problem import ParameterError
 from ..kernels.record import Estimate, what_would_fit
-from ..trace.agreement import Agreement, Divergence, SlotAgreement
+from ..trace.agreement import Agreement, Divergence, SlotAgreement, plain
 from . import files, parameters, tables, verdicts
 from .api import (
     NO_LIMITS,
@@ -229,7 +229,7 @@ def pack(run: Run, agreement: Agreement, times: list[NDArray[np.uint64]], fmad: 
         "fmad": fmad,
         "ok": agreement.ok,
         "verdict": verdicts.sentence(agreement),
-        "worst": _plain(agreement.worst),
+        "worst": plain(agreement.worst),
         "percent": verdicts.percent(agreement.worst),
         "first_divergence": _divergence(agreement.first_divergence),
         "device": agreement.device,
@@ -240,9 +240,9 @@ def pack(run: Run, agreement: Agreement, times: list[NDArray[np.uint64]], fmad: 
         "compared_numbers": int(sum(sizes)),
         "slots": slots,
         "launches": [n for n, launch in enumerate(run.trace.meta.launches) if launch.blocks],
-        "steps": [[step.step, step.ok, _plain(step.worst)] for step in agreement.steps],
+        "steps": [[step.step, step.ok, plain(step.worst)] for step in agreement.steps],
         "worst_by_slot": [
-            {name: _plain(value) for name, value in asdict(worst).items()} for worst in verdicts.worst_by_slot(agreement)
+            {name: plain(value) for name, value in asdict(worst).items()} for worst in verdicts.worst_by_slot(agreement)
         ],
     }
     text = json.dumps(verdict, allow_nan=False)
@@ -265,13 +265,8 @@ def _joined(arrays: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]
 def _divergence(found: Divergence | None) -> dict[str, Any] | None:
     if found is None:
         return None
-    element = {name: _plain(value) for name, value in asdict(found.element).items()}
+    element = {name: plain(value) for name, value in asdict(found.element).items()}
     return {"step": found.step, "label": found.label, "path": list(found.path), "slot": found.slot, **element}
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no NaN and no infinity: they are written as text."""
-    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def verdict_of(data: bytes) -> str:

@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from ..kernels import registry
 from ..kernels.record import load_bytes
 from ..trace.file import from_bytes
@@ -28,6 +26,7 @@ from .fields import MATRIX, NUMBERS
 from .lessons import LESSONS, MAX_STEPS, read
 from .source import coloured
 from .tables import size
+from .templating import templates
 
 LIMIT = 64 * 2**20  # bytes of a trace; a browser reads the page whole before it shows anything
 STYLES = ("css/base.css", "css/figure.css", "css/player.css", "css/saved.css")
@@ -44,10 +43,6 @@ PICTURE = re.compile(r'url\("/static/([\w./-]+)"\)')
 SITE_LINK = re.compile(r'<a\b[^>]*\bhref="/[^"]*"[^>]*>(.*?)</a>', re.S)
 FORM = re.compile(r"(<form\b[^>]*>)(.*?)(</form>)", re.S)
 BUTTON = re.compile(r"<button\b.*?</button>", re.S)
-
-templates = Environment(
-    loader=FileSystemLoader(assets.TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-)
 
 
 class TooLarge(ValueError):

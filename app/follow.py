@@ -23,6 +23,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
 from ..kernels import registry
+from ..trace.words import listed
 from . import assets
 from .addresses import reachable
 from .api import read_json
@@ -43,7 +44,8 @@ CARDS = ("title", "step", "question", "answer", "end")
 GONE = "There is no lecture with this code now; ask the lecturer for the link."
 FULL = "As many follow as this server takes; look at the screen, or at a neighbour's."
 WRONG_KEY = "Only the lecturer's own window moves this lecture."
-BAD_PLACE = "This is no place of a lecture: kernel, query, position, order, focus, cell, card, question and blank are understood."
+PLACE = ("kernel", "query", "position", "order", "focus", "cell", "card", "question", "blank")
+BAD_PLACE = f"This is no place of a lecture: {listed(PLACE)} are understood."
 
 
 class Session:
@@ -326,5 +328,4 @@ def place_of(sent: dict[str, Any]) -> dict[str, Any]:
     )
     if not fits:
         raise HTTPException(422, BAD_PLACE)
-    names = ("kernel", "query", "position", "order", "focus", "cell", "card", "question", "blank")
-    return {name: sent.get(name) for name in names}
+    return {name: sent.get(name) for name in PLACE}

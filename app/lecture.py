@@ -16,7 +16,7 @@ from . import assets, lessonpages, links, parameters
 from .api import Services, Shared, error_answer, find_kernel, unknown_kernel
 from .fields import Field, fields
 from .lessons import LESSONS, Lesson, Reading
-from .pages import error_page, render
+from .pages import error_page, faults, render
 
 router = APIRouter()
 
@@ -41,7 +41,6 @@ async def page(template: str, entry: str, name: str, request: Request, shared: S
     query = request.query_params
     parsed = await run_in_threadpool(parameters.parse, kernel, query, shared.settings, shared.arrays.get)
     form = fields(kernel, parsed)
-    labels = {field.name: field.label for field in form} | {"arrays": "your arrays"}
     search = urlencode(query)
     lesson = LESSONS.get(name)
     return render(
@@ -51,7 +50,7 @@ async def page(template: str, entry: str, name: str, request: Request, shared: S
         kernel=kernel,
         lesson=lesson,
         sizes=sizes(form),
-        errors=[(labels.get(field, field), sentence) for field, sentence in parsed.errors.items()],
+        errors=faults(form, parsed),
         explore=f"/explore/{kernel.name}" + (f"?{search}" if search else ""),
         embedded={
             "kernel": kernel.name,

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlencode
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernels.engines.capture import inputs_of
 from ..kernels.engines.gpu import STATIC_SHARED
 from ..kernels.kernel import Kernel
 from ..kernels.problem import PROBLEM_FIELDS, TILING_FIELDS, Problem, Tiling
@@ -226,11 +227,15 @@ class Facts:
             gap = np.abs(self.run.outputs[name].astype(np.float64) - other.run.outputs[name])
         return float(gap[np.isfinite(gap)].max(initial=0.0))
 
-    def _changes(self, slot: str, row: int, name: str | None, where: dict[str, int]) -> Iterable[tuple[int, float, float]]:
-        """(step, old, new) of every step that updates `slot` and has both numbers."""
+    def _updates(self, slot: str, name: str | None, where: dict[str, int]) -> list[int]:
+        """The steps that work out `slot` by a formula, or those called `name`, in serial order."""
         names = [name] if name else [info.name for info in self.run.trace.meta.steps
                                      if slot in info.formulas and info.name != "block appears"]  # fmt: skip
-        for t in sorted(t for one in dict.fromkeys(names) for t in self.steps(one, **where)):
+        return sorted(t for one in dict.fromkeys(names) for t in self.steps(one, **where))
+
+    def _changes(self, slot: str, row: int, name: str | None, where: dict[str, int]) -> Iterable[tuple[int, float, float]]:
+        """(step, old, new) of every step that updates `slot` and has both numbers."""
+        for t in self._updates(slot, name, where):
             before, after = self.old(slot, t, row), self.value(slot, t, row)
             if before is not None and after is not None:
                 yield t, before, after
@@ -252,9 +257,7 @@ class Facts:
 
         Of the rows that rise there, the one that rises furthest. None where no row ever does.
         """
-        names = [name] if name else [info.name for info in self.run.trace.meta.steps
-                                     if slot in info.formulas and info.name != "block appears"]  # fmt: skip
-        for t in sorted(t for one in dict.fromkeys(names) for t in self.steps(one, **where)):
+        for t in self._updates(slot, name, where):
             before, after = self._table(slot, t - 1, 0), self._table(slot, t, 0)
             if before is None or after is None or before.shape != after.shape:
                 continue
@@ -270,7 +273,7 @@ class Facts:
     @property
     def masked(self) -> bool:
         """Whether the run has a key mask."""
-        return any(array.name == "key_mask" for array in self.run.trace.meta.arrays)
+        return bool(self.run.trace.meta.problem["key_mask"])
 
     def ledger(self, array: str, way: str = "loads", unit: str = "elements") -> int:
         """What the run asked of HBM for one array: way loads or stores; unit elements, bytes or transfers."""
@@ -382,12 +385,11 @@ class Facts:
 
         changed: block_rows and block_cols other than this run's.
         """
-        p, t, state = self.run.problem, self.run.tiling, self.run.trace.state(0)
-        arrays = [np.asarray(state[name]) for name in ("Q", "K", "V")]
-        mask = np.asarray(state["key_mask"]).reshape(p.batch, p.seqlen_k) != 0 if self.masked else None
+        p, t, inputs = self.run.problem, self.run.tiling, inputs_of(self.run).given()
+        mask = inputs.pop("key_mask", None)
         asked = {"causal": p.causal, "scale": p.scale, "block_rows": t.block_rows, "block_cols": t.block_cols, **changed}
-        small = estimate(kernel, *arrays, key_mask=mask, **asked).steps <= BESIDE_STEPS
-        run = record(kernel, *arrays, key_mask=mask, values="all" if small else "none", **asked)
+        small = estimate(kernel, *inputs.values(), key_mask=mask, **asked).steps <= BESIDE_STEPS
+        run = record(kernel, *inputs.values(), key_mask=mask, values="all" if small else "none", **asked)
         query = {**dict(parse_qsl(self.query)), **{name: as_text(value) for name, value in changed.items()}}
         return Facts(run, get(kernel), urlencode(query), here=False, claims=self.claims)
 

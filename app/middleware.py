@@ -17,6 +17,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .addresses import EVERYWHERE
 from .tables import size
 
 POLICY = (
@@ -73,7 +74,7 @@ class HostCheck:
 
     def __init__(self, app: ASGIApp, host: str = "127.0.0.1", allowed: Iterable[str] = ()) -> None:
         self.app = app
-        self.any_address = host in ("0.0.0.0", "::", "")
+        self.any_address = host in EVERYWHERE
         names = {"127.0.0.1", "localhost", "::1", host.lower(), *allowed}
         if self.any_address:
             own = socket.gethostname().lower()

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse, Response
@@ -20,12 +19,9 @@ from .fields import Field, fields
 from .lessons import LESSONS
 from .middleware import FRAMEABLE
 from .source import highlighted
+from .templating import templates
 
 router = APIRouter()
-templates = Environment(
-    loader=FileSystemLoader(assets.TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-    lstrip_blocks=True,
-)  # fmt: skip
 # What a link may hold besides parameters, and the form hands on.
 KEPT = ("order", links.THEME)
 
@@ -98,7 +94,6 @@ def form_context(
     query: the whole link, also what it says twice: `in_vain` tells what of it nothing heeds.
     """
     form = fields(kernel, parsed)
-    labels = {field.name: field.label for field in form} | {"arrays": "your arrays"}
     return {
         "place": place,
         "kernel": kernel,
@@ -108,9 +103,15 @@ def form_context(
         "kept": {name: query[name] for name in kept if name in query},
         "in_vain": links.in_vain(kernel, query.multi_items()),
         "bare": f"/{place}/{kernel.name}",
-        "errors": [(labels.get(name, name), sentence) for name, sentence in parsed.errors.items()],
+        "errors": faults(form, parsed),
         "embedded": _embedded(kernel, parsed, form),
     }
+
+
+def faults(form: list[Field], parsed: parameters.Parsed) -> list[tuple[str, str]]:
+    """What is wrong, as (the field's label, a sentence)."""
+    labels = {field.name: field.label for field in form} | {"arrays": "your arrays"}
+    return [(labels.get(name, name), sentence) for name, sentence in parsed.errors.items()]
 
 
 def error_page(status: int, title: str, sentence: str, headers: dict[str, str] | None = None) -> HTMLResponse:

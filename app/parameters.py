@@ -53,7 +53,7 @@ class Request:
     @property
     def positional(self) -> tuple[Any, ...]:
         """The person's arrays as `flashstep.record` and `flashstep.estimate` take them, after the kernel's name."""
-        return tuple(self.given[name] for name in (*ATTENTION, "x") if name in self.given)
+        return _positional(self.given)
 
     @property
     def named(self) -> dict[str, Any]:
@@ -128,14 +128,18 @@ def parse(
     return Parsed(None if errors else request, errors, texts, preset, sizes)
 
 
+def _positional(given: dict[str, Array]) -> tuple[Array, ...]:
+    """The arrays in the order in which a kernel takes them; the key mask is no argument by place."""
+    return tuple(given[name] for name in (*ATTENTION, "x") if name in given)
+
+
 def _defaults(kernel: Kernel, preset: str, given: dict[str, Array], errors: dict[str, str]) -> dict[str, Any]:
     """The value of each field where nothing was typed; the person's arrays decide their own sizes."""
     defaults = kernel.defaults(preset)
     if not given:
         return defaults
-    positional = tuple(given[name] for name in (*ATTENTION, "x") if name in given)
     try:
-        problem, tiling, _ = own(kernel, positional, given.get("key_mask"), {})
+        problem, tiling, _ = own(kernel, _positional(given), given.get("key_mask"), {})
     except ParameterError as error:
         errors["arrays"] = str(error)
         return defaults

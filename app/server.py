@@ -24,6 +24,7 @@ from .middleware import HEADERS, BodyLimit, Compress, Head, HostCheck, SecurityH
 from .parameters import code_hash
 from .settings import Settings
 from .source import sources
+from .templating import templates
 
 BODY_BYTES = 64 * 1024
 SWITCH_SECONDS = 0.001
@@ -95,15 +96,15 @@ def create_app(settings: Settings | None = None, host: str = "127.0.0.1") -> Fas
 
 def warm_up() -> None:
     """Compile the templates and hash the code, which the first page would wait for."""
-    for name in pages.templates.list_templates():
-        pages.templates.get_template(name)
+    for name in templates.list_templates():
+        templates.get_template(name)
     code_hash()
 
 
 def colour_sources() -> None:
     """Colour the kernels' sources: later, because it would take half the interpreter from the first page, which shows none."""
     for kernel in KERNELS.values():
-        sources(kernel.twin_source)
+        sources(kernel.source)
 
 
 def _favicon() -> Response:

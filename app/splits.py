@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .tables import plural
+
 SOURCES = {
     "FlashAttention-2": (
         "Dao-AILab/flash-attention csrc/flash_attn/flash_api.cpp (num_splits_heuristic, set_params_splitkv,"
@@ -105,11 +107,11 @@ def flash_attention_2(batch: int, heads: int, kv_heads: int, seqlen_k: int, head
     keys = 256 if head_dim <= 64 else 128 if head_dim <= 128 else 64
     slots, key_blocks = 2 * sms, _ceil(seqlen_k, keys)
     splits = fa2_heuristic(blocks, slots, key_blocks, 128)
-    places = f"{slots:,} places (2 for each of {_n(sms, 'SM')})"
+    places = f"{slots:,} places (2 for each of {plural(sms, 'SM')})"
     if np.float32(blocks) >= np.float32(0.8) * np.float32(slots):
-        why = f"{_n(blocks, 'block')} {_fill(blocks)} at least 80 % of {places}, so it does not split."
+        why = f"{plural(blocks, 'block')} {_fill(blocks)} at least 80 % of {places}, so it does not split."
     elif key_blocks <= 1:
-        why = f"{_n(seqlen_k, 'key')} are no more than one block of {keys}, which is not divided."
+        why = f"{plural(seqlen_k, 'key')} are no more than one block of {keys}, which is not divided."
     else:
         share = float(_efficiency(blocks * splits, slots))
         why = (
@@ -153,12 +155,12 @@ def flash_attention_3(batch: int, heads: int, kv_heads: int, seqlen_k: int, head
     blocks = batch * kv_heads * query_blocks
     splits = fa3_heuristic(blocks, sms, key_blocks, query_blocks, seqlen_k * 2 * head_dim * 2, False, 128)
     if np.float32(blocks) >= np.float32(0.8) * np.float32(sms):
-        why = f"{_n(blocks, 'block')} {_fill(blocks)} at least 80 % of {_n(sms, 'SM')}, so it does not split."
+        why = f"{plural(blocks, 'block')} {_fill(blocks)} at least 80 % of {plural(sms, 'SM')}, so it does not split."
     elif key_blocks <= 4:
-        why = f"{_n(seqlen_k, 'key')} are {_n(key_blocks, 'block')} of {keys}, and 4 or fewer are never split."
+        why = f"{plural(seqlen_k, 'key')} are {plural(key_blocks, 'block')} of {keys}, and 4 or fewer are never split."
     else:
         why = (
-            f"{splits} is the smallest count that fills the waves of {_n(sms, 'SM')} to within 85 % of the best:"
+            f"{splits} is the smallest count that fills the waves of {plural(sms, 'SM')} to within 85 % of the best:"
             f" {blocks} × {splits} blocks fill {100 * float(_efficiency(blocks * splits, sms)):.0f} %."
         )
     return Choice("FlashAttention-3", splits, why)
@@ -175,12 +177,12 @@ def vllm_triton(batch: int, heads: int, kv_heads: int, seqlen_k: int, head_dim: 
     """
     threshold, segments, tile = 128 // kv_heads, 16, 16
     if batch > threshold:
-        why = f"A batch of {batch} is above 128 ÷ {_n(kv_heads, 'key-value head')} = {threshold}: its grid is large enough."
+        why = f"A batch of {batch} is above 128 ÷ {plural(kv_heads, 'key-value head')} = {threshold}: its grid is large enough."
         return Choice("vLLM (Triton)", 1, why)
     each = _ceil(seqlen_k, segments * tile) * tile
     filled = _ceil(seqlen_k, each) if each else 0
     why = (
-        f"A batch of {batch} is at most 128 ÷ {_n(kv_heads, 'key-value head')} = {threshold}, so there are"
+        f"A batch of {batch} is at most 128 ÷ {plural(kv_heads, 'key-value head')} = {threshold}, so there are"
         f" {segments} segments, whatever the length and the GPU"
         + (f"; {filled} of them {'holds' if filled == 1 else 'hold'} keys here." if filled < segments else ".")
     )
@@ -234,7 +236,8 @@ def flashinfer(
         places = (blocks_per_sm or flashinfer_blocks_per_sm(group, built)) * sms
         if batch * kv_heads >= places:
             blocks = batch * kv_heads
-            why = f"{_n(blocks, 'block')} {_fill(blocks)} the {places:,} places that are resident at once, so it does not split."
+            resident = f"the {places:,} places that are resident at once"
+            why = f"{plural(blocks, 'block')} {_fill(blocks)} {resident}, so it does not split."
             return Choice("FlashInfer", 1, why)
         chunk = _smallest_chunk(least, pages, lambda size: batch * _ceil(pages, size) * kv_heads <= places)
         kernel = "decode"
@@ -245,7 +248,8 @@ def flashinfer(
         kernel = "tensor-core"
     splits = _ceil(max(pages, 1), chunk)
     if splits == 1:
-        why = f"{_n(seqlen_k, 'key')} fit the chunk of {chunk * page_size:,} that is the smallest for its {kernel} kernel here."
+        keys = plural(seqlen_k, "key")
+        why = f"{keys} fit the chunk of {chunk * page_size:,} that is the smallest for its {kernel} kernel here."
     else:
         why = (
             f"{chunk * page_size:,} keys is the smallest chunk, of 128 or more, with which all blocks of its"
@@ -273,15 +277,11 @@ def sglang_triton(
     wanted = _ceil(cores, blocks)
     splits = _ceil(seqlen_k, _ceil(seqlen_k, min(wanted, max_kv_splits)))
     why = (
-        f"{_n(sms, 'SM')} count as {cores:,} at this length (times log2 of {seqlen_k:,} / 64, at least 1); over"
-        f" {_n(blocks, 'block')} a split that is {wanted:,}"
-        + (f", and the server allows {max_kv_splits}." if wanted > max_kv_splits else f", which makes {_n(splits, 'split')}.")
+        f"{plural(sms, 'SM')} count as {cores:,} at this length (times log2 of {seqlen_k:,} / 64, at least 1); over"
+        f" {plural(blocks, 'block')} a split that is {wanted:,}"
+        + (f", and the server allows {max_kv_splits}." if wanted > max_kv_splits else f", which makes {plural(splits, 'split')}.")
     )
     return Choice("SGLang (Triton)", splits, why)
-
-
-def _n(count: int, word: str) -> str:
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def _fill(count: int) -> str:

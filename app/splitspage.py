@@ -7,19 +7,14 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Request
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import JSONResponse, Response
 
-from . import assets, occupancy
+from . import occupancy
+from .templating import templates
 
 router = APIRouter(prefix="/api")
 COMMIT = re.compile(r"\b([0-9a-f]{10})[0-9a-f]{30}\b")
 PARTS = ("idle", "choice")
-
-templates = Environment(
-    loader=FileSystemLoader(assets.TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-)
-templates.globals["short"] = lambda source: COMMIT.sub(r"\1", source)
 
 
 @router.get("/splits")
@@ -55,5 +50,6 @@ def fragment(part: str, query: str, path: str) -> str:
         "gpus": occupancy.GPUS,
         "kept": {name: " ".join(text.split()) for name, text in asked.items() if not name.startswith(occupancy.PREFIX)},
         "now": occupancy.report(parsed.sizes),
+        "short": lambda source: COMMIT.sub(r"\1", source),
     }
     return templates.get_template("splits.html").render(context)

@@ -30,6 +30,10 @@ class Inputs:
     x: Floats | None = None
     key_mask: Mask | None = None
 
+    def given(self) -> dict[str, NDArray[Any]]:
+        """Those there are, by name, in the order above."""
+        return {name: array for name, array in vars(self).items() if array is not None}
+
 
 @dataclass(frozen=True)
 class LaunchSize:
@@ -58,7 +62,7 @@ class Kernel:
     """One kernel of the course. A folder under `kernels/` makes one in its `__init__.py`, and that is all it takes.
 
     `twin` runs on the recorder's machine; `sizes(problem, tiling, has_key_mask)` foretells each launch.
-    `standing(problem)` counts the numbers that stand in HBM before the first step.
+    `standing(problem, has_key_mask)` counts the numbers that stand in HBM before the first step. `source` is twin.py.
     """
 
     name: str
@@ -90,10 +94,6 @@ class Kernel:
         if preset == "fully-masked-row" and (self.one_query or self.matrix):
             chosen |= {"seqlen_k": 8, "causal": False}  # a causal mask leaves a single query every key
         return {name: value for name, value in chosen.items() if name in self.parameters}
-
-    @property
-    def twin_source(self) -> Path:
-        return self.source
 
     @property
     def cuda_source(self) -> Path:

@@ -292,11 +292,9 @@ def mebibytes(count: int) -> str:
 def _digest(given: Inputs) -> str:
     """The content of the person's arrays, as a hash."""
     content = hashlib.sha256()
-    for name in ("q", "k", "v", "x", "key_mask"):
-        array = getattr(given, name)
-        if array is not None:
-            content.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-            content.update(np.ascontiguousarray(array).tobytes())
+    for name, array in given.given().items():
+        content.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        content.update(np.ascontiguousarray(array).tobytes())
     return content.hexdigest()
 
 

@@ -118,11 +118,11 @@ class Agreement:
             "engine": self.engine,
             "ok": self.ok,
             "first_divergence": str(self.first_divergence) if self.first_divergence else None,
-            "worst_share_of_allowed": _plain(self.worst),
+            "worst_share_of_allowed": plain(self.worst),
             "device": self.device,
             "note": self.note,
             "steps": [
-                {"step": step.step, "label": step.label, "ok": step.ok, "worst": _plain(step.worst),
+                {"step": step.step, "label": step.label, "ok": step.ok, "worst": plain(step.worst),
                  "slots": [_slot_json(slot) for slot in step.slots]}
                 for step in self.steps
             ],
@@ -130,18 +130,19 @@ class Agreement:
         }  # fmt: skip
 
 
-def _plain(x: float) -> float | str:
-    return x if np.isfinite(x) else str(x)
+def plain(value: Any) -> Any:
+    """The value, as JSON holds it: a float that JSON lacks (NaN, an infinity) is its text."""
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _slot_json(slot: SlotAgreement) -> dict[str, Any]:
     first = slot.first
     return {
-        "slot": slot.slot, "ok": slot.ok, "max_abs": _plain(slot.max_abs), "max_rel": _plain(slot.max_rel),
-        "max_ulp": _plain(slot.max_ulp), "nonfinite": slot.nonfinite, "used": _plain(slot.used),
+        "slot": slot.slot, "ok": slot.ok, "max_abs": plain(slot.max_abs), "max_rel": plain(slot.max_rel),
+        "max_ulp": plain(slot.max_ulp), "nonfinite": slot.nonfinite, "used": plain(slot.used),
         "first": None if first is None else {
             "row": first.row, "col": first.col,
-            "got": _plain(first.got), "want": _plain(first.want), "allowed": _plain(first.allowed),
+            "got": plain(first.got), "want": plain(first.want), "allowed": plain(first.allowed),
         },
     }  # fmt: skip
 

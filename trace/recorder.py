@@ -9,7 +9,7 @@ what ran. With `record=False` there is no tape: the same verbs move the same num
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -238,7 +238,7 @@ class Machine:
         if data is not None:
             planes = np.array(data, np.float32).reshape(info.planes, rows, cols)
             if self.tape is not None:
-                info = ArrayInfo(**{**info.__dict__, "initial": self.tape.keep_array(info, planes)})
+                info = replace(info, initial=self.tape.keep_array(info, planes))
         elif space == "hbm":
             planes = np.full((info.planes, rows, cols), np.nan, np.float32)
         array = Array(self.claim_node(), info, planes)

@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 
 from . import ledger, show, words
 from .events import CROSSINGS, EVENT_COLUMNS, NONE, Kind
-from .layout import DTYPE_BYTES, Meta, StepInfo
+from .layout import DTYPE_BYTES, SIZES, Meta, StepInfo
 from .replay import Replay, State
-
-SIZES = ("batch", "heads", "kv_heads", "seqlen_q", "seqlen_k", "head_dim")
 
 
 @dataclass(frozen=True)

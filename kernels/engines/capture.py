@@ -30,8 +30,6 @@ from .plan import Plan
 from .result import EngineError, Result
 from .source import Source
 
-ARRAYS = ("q", "k", "v", "x", "key_mask")
-
 
 @dataclass(frozen=True)
 class Capture:
@@ -47,8 +45,9 @@ class Capture:
 
     def run(self) -> Run:
         """The twin's run on the same inputs."""
-        given = [getattr(self.inputs, name) for name in ("q", "k", "v", "x") if getattr(self.inputs, name) is not None]
-        return record(self.kernel, *given, key_mask=self.inputs.key_mask, values="all", **self.parameters)
+        given = self.inputs.given()
+        mask = given.pop("key_mask", None)
+        return record(self.kernel, *given.values(), key_mask=mask, values="all", **self.parameters)
 
 
 def problems(kernel: Kernel) -> dict[str, dict[str, Any]]:
@@ -98,10 +97,8 @@ def digest(problem: Problem, tiling: Tiling, inputs: Inputs, kernel: str) -> str
     told = {**asdict(problem), **asdict(tiling), "scale": problem.effective_scale}
     asked = {name: told[name] for name in sorted(used - {"inputs", "seed"})}  # the arrays say what those made
     content = hashlib.sha256(json.dumps([kernel, asked], sort_keys=True).encode())
-    for name in ARRAYS:
-        array = getattr(inputs, name)
-        if array is not None:
-            content.update(f"{name} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    for name, array in inputs.given().items():
+        content.update(f"{name} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
     return content.hexdigest()
 
 
@@ -117,14 +114,9 @@ def save(capture: Capture, folder: Path) -> Path:
     """Write a capture, whole or not at all."""
     from safetensors.numpy import save as to_bytes
 
-    tensors: dict[str, NDArray[Any]] = {}
-    for name in ARRAYS:
-        array = getattr(capture.inputs, name)
-        if array is not None:
-            tensors[f"inputs.{name}"] = array
-    for name, array in capture.result.arrays.items():
-        if name.lower() not in ARRAYS:
-            tensors[f"arrays.{name}"] = array
+    given = capture.inputs.given()
+    tensors: dict[str, NDArray[Any]] = {f"inputs.{name}": array for name, array in given.items()}
+    tensors |= {f"arrays.{name}": array for name, array in capture.result.arrays.items() if name.lower() not in given}
     if capture.result.probes is not None:
         tensors["probes"] = capture.result.probes
     tensors |= {f"times.{n}": clock for n, clock in enumerate(capture.result.times)}

@@ -77,7 +77,7 @@ def run(
         asked.write_bytes(_pack(plan, launches, probing, threads))
         spawn(
             [str(program), str(asked), str(answer)], seconds or most_seconds(plan), waiting, sanitized=bool(sanitizer),
-            place=lambda reached: _place(plan, launches, reached),
+            place=lambda reached: _place(launches, reached),
         )  # fmt: skip
         return _unpack(plan, launches, probing, answer.read_bytes())
 
@@ -162,7 +162,7 @@ int main(int, char** paths) {{
 """
 
 
-def _place(plan: Plan, launches: list[Launch], reached: Reached) -> str:
+def _place(launches: list[Launch], reached: Reached) -> str:
     """Where a kernel was last seen, in words that follow "The kernel crashed"."""
     launch, block, step = reached
     function = launches[launch].function

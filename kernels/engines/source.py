@@ -70,9 +70,6 @@ class Function:
     last: int
     steps: tuple[Marked, ...]
 
-    def step(self, name: str) -> Marked | None:
-        return next((step for step in self.steps if step.name == name), None)
-
     def number(self, name: str) -> int:
         """The number that a step leaves in its probes. Raises ValueError where it is not marked."""
         return [step.name for step in self.steps].index(name)

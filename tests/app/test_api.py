@@ -294,7 +294,7 @@ def test_an_unknown_recording_is_said_to_be_gone(client: TestClient, name: str) 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_source_has_an_element_a_line_and_every_character(client: TestClient, kernel: str) -> None:
     twin = client.get(f"/api/source/{kernel}").json()["twin"]
-    text = KERNELS[kernel].twin_source.read_text("utf-8")
+    text = KERNELS[kernel].source.read_text("utf-8")
     found = re.findall(r'<span class="line" id="twin-(\d+)">', twin["html"])
     assert [int(n) for n in found] == list(range(1, twin["lines"] + 1))
     assert unescape(re.sub(r"<[^>]+>", "", twin["html"])).rstrip("\n") == text.rstrip("\n")
