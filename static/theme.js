@@ -16,8 +16,11 @@
   if (known(theme)) root.dataset.theme = theme;
 
   document.addEventListener("DOMContentLoaded", () => {
-    // On a phone the kernels' names scroll: the one that is open should show.
-    document.querySelector(".kernels [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+    // On a phone the kernels' names scroll: the one that is open should show. Their row alone moves; scrollIntoView would
+    // take the page with it, away from where a link or the player put it.
+    const names = document.querySelector(".kernels");
+    const open = names?.querySelector("[aria-current]");
+    if (open) names.scrollLeft = open.offsetLeft - names.offsetLeft - (names.clientWidth - open.offsetWidth) / 2;
     const button = document.getElementById("theme");
     if (!button) return;
     const dark = matchMedia("(prefers-color-scheme: dark)");

@@ -55,9 +55,12 @@ def test_a_phone_shows_the_running_block_above_the_buttons(phone: Player) -> Non
     page.locator(".control.next").tap()
     phone.at(2)
     assert page.evaluate("scrollY") == 0  # from then on the page stands where the reader put it
-    page.goto(phone.site + FA2 + "?step=8")
+    # So it does where a link opens, also after the row of kernels has brought the open one's name into sight.
+    page.goto(phone.site + "/explore/flash-decoding?step=8", wait_until="load")
     phone.at(8)
     stands_clear()
+    name, row = box(page.locator(".kernels [aria-current]")), box(page.locator(".kernels"))
+    assert row["x"] <= name["x"] <= name["x"] + name["width"] <= row["x"] + row["width"]
 
 
 def test_a_phone_leaves_the_arithmetic_out(phone: Player) -> None:
