@@ -27,7 +27,7 @@ const PLAIN = { b: "blank", ".": "blank", f: "fullscreen", f5: "fullscreen", n: 
  * @param {KeyboardEvent} event
  * @returns {string|null}
  */
-function actionOf(event) {
+export function actionOf(event) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return null;
   const target = event.target instanceof Element ? event.target : document.body;
   if (document.querySelector("dialog[open]")) return ["PageDown", "PageUp"].includes(event.key) ? "close" : null; // a clicker goes on
@@ -38,14 +38,4 @@ function actionOf(event) {
     case " ": return target.closest(PRESSED_BY_SPACE) ? null : event.shiftKey ? "previous" : "next";
     default: return PLAIN[event.key.toLowerCase()] ?? null;
   }
-}
-
-/** @param {Record<string, () => void>} actions by the names that `actionOf` gives */
-export function listen(actions) {
-  document.addEventListener("keydown", (event) => {
-    const action = actionOf(event);
-    if (action === null || !actions[action]) return;
-    event.preventDefault(); // F5 too: a clicker's "start the show" must not load the page anew
-    actions[action]();
-  });
 }

@@ -3,6 +3,7 @@
 import { obtain } from "../obtain.js";
 import { parse } from "../player/trace.js";
 import { record } from "../record.js";
+import { forget } from "./early.js";
 
 /**
  * @typedef {{questions: import("./places.js").Question[], notes: Record<string, string>}} Reading  notes: HTML by step
@@ -34,4 +35,5 @@ export async function open(host, then) {
     return { trace: parse(buffer), read };
   }, { again: () => open(host, then) });
   if (found) then(found.trace, found.read);
+  else forget();
 }
