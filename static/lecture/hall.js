@@ -7,8 +7,8 @@ import { createState } from "../player/state.js";
 import { stayAwake } from "./awake.js";
 import { createBar } from "./bar.js";
 import { createEnd, createQuestion } from "./cards.js";
+import { listen } from "./early.js";
 import { createHelp } from "./help.js";
-import { listen } from "./keys.js";
 import { lecture, open } from "./opening.js";
 import { atPosition, following, placesOf, preceding, progress, readPlace, written } from "./places.js";
 import { createStudents } from "./students.js";
@@ -19,7 +19,7 @@ const part = (id) => document.getElementById(id);
 
 open(part("player"), (trace, reading) => {
   const search = new URLSearchParams(location.search);
-  const player = createPlayer(part("player"), trace, { regions: ["explain"], at: search });
+  const player = createPlayer(part("player"), trace, { regions: ["explain"], at: search, hall: true });
   const order = player.order();
   const places = placesOf(trace, order, player.state.get().focus, reading.questions);
   const state = createState({ index: readPlace(places, search), cell: player.state.get().cell, blank: false });
@@ -73,6 +73,7 @@ open(part("player"), (trace, reading) => {
 
   // What a person chooses in the figure and in a formula moves the lecture.
   let showing = false;
+  let revealed = false;
   player.state.subscribe((now, before) => {
     if (showing) return;
     const to = now.position === before.position ? {} : { index: atPosition(places, now.position) };
@@ -104,6 +105,9 @@ open(part("player"), (trace, reading) => {
     bar.show(progress(places, now.index), says, now.index === 0, now.index === places.length - 1);
     students.show({ ...now, position: here.position, order: order.name, focus: player.state.get().focus, card: here.kind, question: here.question?.id ?? null });
     if (before) tell();
+    if (revealed || here.kind === "title" || here.kind === "end") return;
+    revealed = true; // once: where the page stands is the reader's from then on
+    player.reveal();
   }
   state.subscribe((now, before) => show(now, before));
   listen(Object.fromEntries(Object.entries(actions).map(([name, act]) => [name, () => {

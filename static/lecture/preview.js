@@ -4,12 +4,12 @@ import { createFigure } from "../player/figure/figure.js";
 import { parseCell } from "../player/cellname.js";
 import { el } from "../player/dom.js";
 import { current } from "../player/moves.js";
-import { captionParts } from "../player/words.js";
+import { placedCaption } from "../player/words.js";
 import { answerOf } from "./cards.js";
 import { typeset } from "../lesson/math.js";
 
-const WIDTH = 1000; // the figure is drawn at this width and scaled, so that it looks as it does in the hall
-const LEAST_HEIGHT = 440;
+const WIDTH = 860; // the figure is drawn at this width and scaled, so that it looks as it does in the hall
+const LEAST_HEIGHT = 470;
 
 /**
  * @param {HTMLElement} host
@@ -21,7 +21,7 @@ export function createPreview(host, { trace, replay, order, focus, title }) {
   const card = el("p", { class: "preview-card", hidden: true });
   const words = el("div", { class: "preview-words" });
   host.append(el("div", { class: "preview-screen" }, box, card), words);
-  const figure = createFigure(frame, { trace, replay });
+  const figure = createFigure(frame, { trace, replay, hall: true });
   new ResizeObserver(() => {
     const [width, height] = [box.clientWidth, box.clientHeight];
     if (!width || !height) return;
@@ -52,7 +52,7 @@ export function createPreview(host, { trace, replay, order, focus, title }) {
         typeset(words);
         if (place.kind === "answer") words.append(el("div", { class: "preview-answer" }, ...answerOf(place.question)));
       } else {
-        words.replaceChildren(...captionParts(trace, at.step).map((part) => (part.number ? el("b", { text: part.text }) : part.text)));
+        words.replaceChildren(...placedCaption(trace, order, at.step).map((part) => (part.number ? el("b", { text: part.text }) : part.text)));
       }
     },
   };

@@ -20,7 +20,7 @@ import { createSave } from "./save.js";
 import { createState } from "./state.js";
 import { createStepList } from "./steplist.js";
 import * as url from "./url.js";
-import { captionParts } from "./words.js";
+import { placedCaption } from "./words.js";
 
 const STEP_MS = 1100; // one step at speed 1
 const HURRIED_MS = 100; // steps closer than this are not flown
@@ -68,13 +68,14 @@ function foldable(part, title) {
 /**
  * @param {HTMLElement} host  emptied
  * @param {any} trace
- * @param {{idea?: string, regions?: string[], at?: URLSearchParams|null, alone?: boolean}} [options]  idea: what this kernel shows, in a
+ * @param {{idea?: string, regions?: string[], at?: URLSearchParams|null, alone?: boolean, hall?: boolean}} [options]  idea: what this kernel shows, in a
  *   sentence; regions: those of `REGIONS` that are shown; at: where to begin, written as in an address. Given it, the player
- *   leaves the page's address and keys to its host; alone: no server can be asked to record anything else
+ *   leaves the page's address and keys to its host; alone: no server can be asked to record anything else; hall: the figure's
+ *   words are for a back row
  * @returns the state, and the moves: `goTo(step)` is a deliberate jump to a step of the trace; `fill(sources)` gives the
- *   source pane what to show; `save.offer(text, address)` adds a link to what can be saved
+ *   source pane what to show; `reveal()` scrolls to the running block where the figure is taller than the window; `save.offer(text, address)` adds a link to what can be saved
  */
-export function createPlayer(host, trace, { idea = "", regions = REGIONS, at: begin = null, alone = false } = {}) {
+export function createPlayer(host, trace, { idea = "", regions = REGIONS, at: begin = null, alone = false, hall = false } = {}) {
   const replay = new Replay(trace);
   const orders = { serial: serial(trace) };
   const orderOf = (name) => (orders[name] ??= together(trace));
@@ -131,7 +132,7 @@ export function createPlayer(host, trace, { idea = "", regions = REGIONS, at: be
   if (!begin) url.followState(state, { wrong: notice !== "", restore: (found) => state.set({ ...placeOf(found), playing: false }, "restore") });
   const steps = createStepList(parts.steps, { trace, goTo, floated: (is) => host.firstElementChild.classList.toggle("steps-floating", is) });
   const orderSwitch = createOrderSwitch(parts.order, idea, choose);
-  const figure = createFigure(parts.figure, { trace, replay });
+  const figure = createFigure(parts.figure, { trace, replay, hall });
   const explainer = createExplainer(parts.explain, { trace, replay, select, goTo, mark: (cells) => figure.mark(cells),
     hop: ({ cell, step, block }) => {
       if (step < 0) moveTo(state.get().position, "jump", { cell });
@@ -164,6 +165,7 @@ export function createPlayer(host, trace, { idea = "", regions = REGIONS, at: be
       href: url.address(location, { ...state.get(), focus: at.block }).href };
   }
 
+  const reveal = () => figure.reveal(innerHeight - parts.caption.parentElement.getBoundingClientRect().top);
   let revealed = false;
   let steppedAt = -Infinity;
   function show(now, before) {
@@ -187,14 +189,14 @@ export function createPlayer(host, trace, { idea = "", regions = REGIONS, at: be
       tabs.show(at.step);
       ledger.show(orderNow, now.position);
     }
-    captionPart.show(captionParts(trace, at.step), note(at), now.playing);
+    captionPart.show(placedCaption(trace, orderNow, at.step), note(at), now.playing);
     controls.show(now.position, orderNow.length - 1, now.playing);
     // Scrolling lays the page out: once, after everything is written.
     steps.settle();
     tabs.settle();
     if (revealed || at.launch < 0) return;
     revealed = true; // once: where the page stands is the reader's from then on
-    if (!begin) figure.reveal(parts.caption.parentElement.offsetHeight);
+    if (!begin) reveal();
   }
 
   let timer = 0;
@@ -211,5 +213,5 @@ export function createPlayer(host, trace, { idea = "", regions = REGIONS, at: be
   if (!begin) listen(actions);
 
   show(state.get(), null);
-  return { trace, replay, state, actions, order, here, goTo, select, save, fill: tabs.fill };
+  return { trace, replay, state, actions, order, here, goTo, select, save, reveal, fill: tabs.fill };
 }

@@ -4,6 +4,7 @@
 //   cellNumber(x) -> string            at most six characters for ordinary numbers, to fit a cell; "0.00" is small, "0" is zero
 //   label(trace, t), caption(trace, t) -> string;  path(trace, t) -> string[]  [launch, block, loops…], empty for the start
 //   captionParts(trace, t) -> [{text, number: boolean}]     the caption, its numbers apart
+//   placedCaption(trace, order, t) -> the same, and where several blocks advance together, first of all whose step it is
 //   blockName(trace, launch, block), loopName(name, index), tileName(trace, t, arrayName)
 //   arrayShape(array) -> "8 × 4"
 
@@ -45,6 +46,18 @@ export function label(trace, t) {
 /** The sentence of step t, with this step's numbers. @param {Trace} trace */
 export function caption(trace, t) {
   return captionParts(trace, t).map((part) => part.text).join('');
+}
+
+/**
+ * The sentence of step t in pieces, said of its block where several advance together: "Block 2 · Row 0 sees …".
+ * @param {Trace} trace @param {{name: string}} order @returns {{text: string, number: boolean}[]}
+ */
+export function placedCaption(trace, order, t) {
+  const parts = captionParts(trace, t);
+  const { launch, block } = trace.step(t);
+  if (order.name !== 'together' || launch < 0 || trace.launches[launch].blocks < 2) return parts;
+  if (/^Block \d/.test(parts.map((part) => part.text).join(''))) return parts; // it says so itself
+  return [{ text: `Block ${block} · `, number: false }, ...parts];
 }
 
 /** The sentence of step t in pieces. @param {Trace} trace @returns {{text: string, number: boolean}[]} */

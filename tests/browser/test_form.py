@@ -179,7 +179,7 @@ def test_arrow_keys_count_and_do_not_step_the_player(page: Page, site: str) -> N
 
 def test_a_long_recording_shows_how_far_it_is_and_can_be_cancelled(page: Page, site: str) -> None:
     open_explorer(page, site, "?step=5")
-    for label, text in (("Nq", "6000"), ("Nk", "6000"), ("Br", "32"), ("Bc", "32")):
+    for label, text in (("Nq", "9000"), ("Nk", "9000"), ("Br", "32"), ("Bc", "32")):
         page.get_by_label(label, exact=True).fill(text)
     page.get_by_text("More", exact=True).click()
     page.get_by_label("values kept", exact=True).select_option("none")
@@ -189,7 +189,7 @@ def test_a_long_recording_shows_how_far_it_is_and_can_be_cancelled(page: Page, s
     expect(bar.get_by_role("status")).to_have_text(re.compile(r"Recording \d+ % · \d+ s left"))
     bar.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("button", name="Record", exact=True)).to_be_visible()
-    assert form(page, "Nq") == "6000"  # as typed
+    assert form(page, "Nq") == "9000"  # as typed
     assert query_of(page)["step"] == "5"  # and where one was
     expect(page.locator(".player")).to_be_visible()
 

@@ -3,8 +3,10 @@
 import { explain } from '../explain.js';
 import { textWidth, wrap } from './layout/measures.js';
 import { hueOf } from './palette.js';
+import { grouped, plural, tileName } from './scene/names.js';
 
 const MOST = 4;
+const CROSSINGS = ['load', 'store', 'partial'];
 const MONO = 0.605; // width of a character of the monospaced font, of its size
 
 /**
@@ -32,6 +34,24 @@ export function arithmetic({ trace, replay, order, position, cell }, block, writ
   return { row, lines: lines.slice(0, MOST) };
 }
 
+/**
+ * What this step moved, a line an array: "K1 → Kj: 16 elements, 64 B". For the steps that compute nothing.
+ * @returns {{row: null, lines: {name: string, key: number, text: string}[]}}  key: one array may move twice in a step
+ */
+export function traffic({ trace }, step) {
+  const lines = [];
+  const [from, end] = trace.eventRange(step);
+  for (let e = from; e < end; e++) {
+    const { array, slot, kind, tile, tiles, elements } = trace.event(e);
+    if (!slot || array?.space !== 'hbm' || !CROSSINGS.includes(kind)) continue;
+    const { rowTile, colTile } = trace.box(array, tile);
+    const there = tiles === 1 ? tileName(array, rowTile, colTile) : array.name;
+    const way = kind === 'load' ? `${there} → ${slot.name}` : `${slot.name} → ${there}`;
+    lines.push({ name: array.name, key: lines.length, text: `${way}: ${plural(elements, 'element')}, ${grouped(elements * array.itemBytes)} B` });
+  }
+  return { row: null, lines: lines.slice(0, MOST) };
+}
+
 /** "= max(m_old, the tile's largest)" of a running maximum, else null: here a row of the tile is one number. */
 function shortMaximum({ substituted, operands }) {
   if (substituted?.[1] !== 'max') return null;
@@ -47,22 +67,23 @@ export function arithmeticItems(key, { row, lines }, room, m) {
   const size = m.font.text, high = size * 1.32, gap = 2 * size;
   const rows = Math.floor((room.h + 1) / high);
   if (!lines.length || rows < 1) return [];
-  const label = `row ${row}`;
+  const top = room.y + Math.min(size, Math.max(0, room.h - 2 * high) / 2); // in the middle of what is left, where that is more
+  const label = row === null ? 'moves' : `row ${row}`;
   const left = room.x + (label.length + 2) * size * MONO;
   const right = room.x + room.w;
   const items = [];
-  const put = (name, x, n, text, cls) => items.push({ kind: 'text', key: `${key}/${name}`, x, y: room.y + n * high + size, text, size, cls, anchor: 'start' });
+  const put = (name, x, n, text, cls) => items.push({ kind: 'text', key: `${key}/${name}`, x, y: top + n * high + size, text, size, cls, anchor: 'start' });
   const ends = Array(rows).fill(left); // where each row is free
-  for (const { name, text } of lines) {
+  for (const { name, key: of = name, text } of lines) {
     const cls = `arithmetic hue-${hueOf(name)}`;
     const wide = text.length * size * MONO;
     const n = ends.findIndex((end) => end + wide <= right);
     if (n >= 0) {
-      put(name, ends[n], n, text, cls);
+      put(of, ends[n], n, text, cls);
       ends[n] += wide + gap;
     } else if (lines.length === 1) { // alone, it may take several rows
       const broken = wrap(text, ((right - left) / MONO) * textWidth('0', 1), size);
-      if (broken.length <= rows) broken.forEach((part, at) => put(`${name}${at}`, left, at, part, cls));
+      if (broken.length <= rows) broken.forEach((part, at) => put(`${of}${at}`, left, at, part, cls));
     }
   }
   if (items.length) put('row', room.x, 0, label, 'arithmetic quiet');

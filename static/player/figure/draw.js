@@ -14,6 +14,10 @@ export function svg(tag, attributes = {}) {
   return node;
 }
 
+/** Width of a character of the monospaced font, of its size; and how much of a cell a number may fill. */
+const MONO = 0.602;
+const WIDEST = 0.88;
+
 const round = (x) => Math.round(x * 100) / 100;
 
 /** Sets an attribute if it differs from the last one set here. */
@@ -263,8 +267,9 @@ export class Renderer {
       set(rect, 'fill-opacity', opacity);
       setText(text, words);
       set(text, 'textLength', null);
-      const wide = words.length * item.size * 0.602 > item.ux - 1;
-      set(text, 'font-size', wide ? round(((item.ux - 1) / words.length) * 1.64) : round(item.size));
+      const room = item.ux * WIDEST;
+      const wide = words.length * item.size * MONO > room + 0.1;
+      set(text, 'font-size', wide ? round(room / (words.length * MONO)) : round(item.size));
     }
   }
 }

@@ -1,6 +1,6 @@
 // The stepping figure: HBM above, the grid of blocks, the running block's SRAM below. Import it from here.
 //
-//   createFigure(host, {trace, replay}) -> Figure
+//   createFigure(host, {trace, replay, hall?}) -> Figure      hall: larger words and fewer, for a projector
 //   figure.show({order, position, cell, focus, previousPosition, animate, speed})   draw this position; cell: {node, row, col, plane?, block?} | null
 //                                            focus: the block the page follows where several run together
 //                                            animate: fly this step's moves (never under prefers-reduced-motion); speed 1 = 350 ms a move
@@ -29,7 +29,7 @@ const reduced = globalThis.matchMedia?.('(prefers-reduced-motion: reduce)');
 let count = 0;
 
 /** @returns the figure of one trace in one host; see the top of this file. */
-export function createFigure(host, { trace, replay }) {
+export function createFigure(host, { trace, replay, hall = false }) {
   const id = `flashstep-figure-${++count}`;
   const frame = document.createElement('div');
   frame.className = 'figure';
@@ -74,7 +74,7 @@ export function createFigure(host, { trace, replay }) {
   }
 
   function draw() {
-    scene = makeScene({ trace, replay, memory, look, ...shown, ...size });
+    scene = makeScene({ trace, replay, memory, look, hall, ...shown, ...size });
     renderer.draw(scene);
     drawOver();
   }

@@ -3,11 +3,11 @@
 // One unit of the figure is the cell: ux wide, uy high, the same for every array of a panel, so that tiles stand in
 // proportion. layout/units.js chooses the units, the others in layout/ measure one part each.
 
-import { gridHeight, layoutGrid } from './layout/grid.js';
+import { layoutGrid } from './layout/grid.js';
 import { hbmBlocks, hbmFlow } from './layout/hbm.js';
-import { measures, shifted, total } from './layout/measures.js';
+import { shifted, total } from './layout/measures.js';
 import { flow, place } from './layout/shelves.js';
-import { panelColumns, sramBlocks } from './layout/sram.js';
+import { arithmeticHeight, panelColumns, sramBlocks } from './layout/sram.js';
 
 /** The room under a panel's slots: beside its registers where those reach down, if that is most of the width; else below them too. */
 function roomUnder(box, placed, registers, m) {
@@ -21,11 +21,10 @@ function roomUnder(box, placed, registers, m) {
 /**
  * Every box of a frame.
  * entries: [{node, plane, focus: {rt, ct} | null, split: boolean, shape}]; slots: of the launch drawn; groups: as layoutGrid;
- * hbm, sram: units, as chooseUnits gives them.
+ * hbm, sram: units, as chooseUnits gives them; m: measures; grid: the height of the row of the grids; sentence: as layoutGrid.
  * Returns {width, height, m, hbm: {box, arrays}, grid: {box, groups, ...}, panels: [{box, slots, registers, under}]}.
  */
-export function layout({ entries, slots, groups, sentence, width, height, panels = 1, hbm: hbmUnits, sram }) {
-  const m = measures(width, height);
+export function layout({ entries, slots, groups, sentence, width, height, m, grid, panels = 1, hbm: hbmUnits, sram }) {
   const inner = width - 2 * m.pad;
   let y = 0;
 
@@ -36,13 +35,12 @@ export function layout({ entries, slots, groups, sentence, width, height, panels
   const panelWidth = (width - m.between * (columns - 1)) / columns;
   const parts = sramBlocks(slots, sram.unit, sram.ghosts, panelWidth, m) ?? [];
   const slotFlow = flow(parts, panelWidth - 2 * m.pad, 10 * m.k, 4 * m.k) ?? { shelves: parts.map((part) => [part]), h: total(parts.map((p) => p.h)) };
-  const grid = gridHeight(width, height);
   let hbmHeight = m.heading + flowed.h + m.pad;
   let panelHeight = m.heading + slotFlow.h + 6 * m.k;
   // What is left over is shared out, so that the panels fill the frame and the grid stays between them.
   const left = m.free ? 0 : Math.max(0, height - hbmHeight - grid - rows * panelHeight - m.between * (rows - 1));
   // Two rows of arithmetic under the slots of a panel that stands alone come first.
-  const under = panels === 1 ? Math.min(left, 3 * m.font.text) : 0;
+  const under = panels === 1 ? Math.min(left, arithmeticHeight(m)) : 0;
   const spare = left - under;
   const hbmSpare = Math.min(spare * 0.4, 28 * m.k);
   const panelSpare = Math.min((spare - hbmSpare) * 0.6, 36 * m.k) / rows;

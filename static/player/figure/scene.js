@@ -8,7 +8,7 @@
 import { placesOf, planesOf, splitsOf } from './facts.js';
 import { layout } from './layout.js';
 import { gridHeight } from './layout/grid.js';
-import { FREE_BELOW } from './layout/measures.js';
+import { FREE_BELOW, measures } from './layout/measures.js';
 import { chooseUnits } from './layout/units.js';
 import { drawGrid, gridSentence } from './scene/grid.js';
 import { drawHbm } from './scene/hbm.js';
@@ -17,12 +17,11 @@ import { planeText, plural, shapeText } from './scene/names.js';
 import { drawPanel } from './scene/panel.js';
 
 /**
- * The blocks whose SRAM is drawn, up to four: [{block, step, active}]. Where the whole grid fits, each block keeps its
+ * The blocks whose SRAM is drawn, up to `room`: [{block, step, active}]. Where the whole grid fits, each block keeps its
  * panel from its first step to the end of the launch (step -1: not started); else the panels follow the first blocks at work,
  * or those around the focus block.
  */
-function shownBlocks(trace, order, at, width, focus = 0) {
-  const room = width < FREE_BELOW ? 2 : 4;
+function shownBlocks(trace, order, at, room, focus = 0) {
   const blocks = at.launch >= 0 ? trace.launches[at.launch].blocks : 0;
   if (order.name !== 'together' || blocks > room) {
     const place = Math.max(0, at.active.findIndex((each) => each.block === focus));
@@ -33,53 +32,42 @@ function shownBlocks(trace, order, at, width, focus = 0) {
   return Array.from({ length: blocks }, (_, block) => ({ block, step: step(block) ?? at.progress(block), active: step(block) !== undefined }));
 }
 
+/**
+ * How many blocks' SRAM stands side by side: a whole grid of up to four; of a larger one as many, from two to four, as can
+ * show their numbers and leave HBM its room.
+ */
+function roomFor(trace, order, launch, width, unitsFor) {
+  const most = width < FREE_BELOW ? 2 : 4;
+  if (order.name !== 'together' || (trace.launches[launch]?.blocks ?? 0) <= most) return most;
+  const legible = ({ hbm, sram }) => sram[launch]?.unit.mode === 'numbers' && (hbm.unit.mode === 'numbers' || hbm.n === null || (hbm.n > 2 && hbm.unit.ux > 5));
+  for (let panels = most; panels > 1; panels--) if (legible(unitsFor(panels))) return panels;
+  return most;
+}
+
 /** Remembers what does not change from step to step: units by size and launch. One for each figure. */
 export class SceneMemory {
-  #units = new Map();
+  #kept = new Map();
 
-  units(key, make) {
-    if (!this.#units.has(key)) {
-      if (this.#units.size > 40) this.#units.clear();
-      this.#units.set(key, make());
+  keep(key, make) {
+    if (!this.#kept.has(key)) {
+      if (this.#kept.size > 60) this.#kept.clear();
+      this.#kept.set(key, make());
     }
-    return this.#units.get(key);
+    return this.#kept.get(key);
   }
 }
 
 /**
  * look: where a person turned an array's frame to, {[array id]: {plane?, rt?, ct?}}; else it follows the block and the selected cell.
- * focus: the block that the page follows where several run together.
- * @param {{trace, replay, order, position, cell, focus, look, width, height: number|null, memory?: SceneMemory}} view
+ * focus: the block that the page follows where several run together; hall: as measures() takes it.
+ * @param {{trace, replay, order, position, cell, focus, look, width, height: number|null, hall?: boolean, memory?: SceneMemory}} view
  * @returns {Scene} {width, height, items, targets, buttons, moves, launch, active, shown, lead}
  */
-export function makeScene({ trace, replay, order, position, cell = null, focus: wanted = 0, look = {}, width, height, memory = new SceneMemory() }) {
+export function makeScene({ trace, replay, order, position, cell = null, focus: wanted = 0, look = {}, width, height, hall = false, memory = new SceneMemory() }) {
   const at = order.at(position);
   const launch = at.launch >= 0 ? at.launch : 0;
   const started = at.launch >= 0 && at.active.length > 0;
-  const shown = shownBlocks(trace, order, at, width, wanted);
-  const lead = shown.find((each) => each.active && each.block === wanted) ?? shown.find((each) => each.active) ?? null;
-  const planes = planesOf(trace, started ? at.launch : -1, lead?.block ?? 0);
-  const places = lead ? placesOf(trace, at.launch, lead.block, lead.step) : {};
-  const split = splitsOf(trace);
-
-  const entries = trace.arrays
-    .filter((array) => array.space === 'hbm')
-    .map((node) => {
-      const chosen = cell && cell.node === node.id && cell.plane !== undefined && cell.plane < node.planes ? cell.plane : null;
-      const turned = look[node.id] ?? {};
-      const plane = turned.plane ?? chosen ?? planes[node.id] ?? 0;
-      const inside = places[node.id] === undefined ? null : trace.box(node, places[node.id]);
-      let focus = inside && { rt: inside.rowTile, ct: inside.colTile };
-      if (cell && cell.node === node.id && cell.row < node.rows && cell.col < node.cols) {
-        const picked = trace.box(node, trace.tileAt(node, plane, cell.row, cell.col));
-        focus = { rt: picked.rowTile, ct: picked.colTile };
-      }
-      if (turned.rt !== undefined) focus = { rt: turned.rt, ct: turned.ct ?? 0 };
-      const of = planeText(node, plane);
-      return { node, plane, focus, split: Boolean(split[node.id]) && node.rowTiles > 1, of, shape: shapeText(node) };
-    });
-  const slots = trace.launches[launch]?.slots ?? [];
-  const panels = Math.max(1, shown.length);
+  const m = measures(width, height, hall);
   const groups = trace.launches.map((part) => ({
     launch: part.index,
     blocks: part.blocks,
@@ -87,11 +75,40 @@ export function makeScene({ trace, replay, order, position, cell = null, focus: 
     run: part.index === launch,
     title: trace.launches.length > 1 ? part.title : `grid: ${plural(part.blocks, 'block')}`,
   }));
-  const tall = gridHeight(width, height);
-  const key = `${Math.round(width)}/${height === null ? 'free' : Math.round(height)}/${panels}`;
-  const units = memory.units(key, () => chooseUnits({ entries, slots: trace.launches.map((each) => each.slots), width, height, panels, gridHeight: tall }));
+  const size = `${Math.round(width)}/${height === null ? 'free' : Math.round(height)}`;
+  const grid = memory.keep(`grid/${size}`, () => gridHeight(groups, width - 2 * m.pad, m));
+  const arrays = trace.arrays.filter((array) => array.space === 'hbm');
+  const split = splitsOf(trace);
+  const slotsOf = trace.launches.map((each) => each.slots);
+  const unitsFor = (panels) => memory.keep(`${size}/${panels}`, () => chooseUnits({
+    // What a block is at changes where an array's frame stands, not how large it is.
+    entries: arrays.map((node) => ({ node, focus: null, split: Boolean(split[node.id]) && node.rowTiles > 1, shape: shapeText(node) })),
+    slots: slotsOf, width, height, panels, gridHeight: grid, m,
+  }));
+  const shown = shownBlocks(trace, order, at, roomFor(trace, order, launch, width, unitsFor), wanted);
+  const lead = shown.find((each) => each.active && each.block === wanted) ?? shown.find((each) => each.active) ?? null;
+  const planes = planesOf(trace, started ? at.launch : -1, lead?.block ?? 0);
+  const places = lead ? placesOf(trace, at.launch, lead.block, lead.step) : {};
+
+  const entries = arrays.map((node) => {
+    const chosen = cell && cell.node === node.id && cell.plane !== undefined && cell.plane < node.planes ? cell.plane : null;
+    const turned = look[node.id] ?? {};
+    const plane = turned.plane ?? chosen ?? planes[node.id] ?? 0;
+    const inside = places[node.id] === undefined ? null : trace.box(node, places[node.id]);
+    let focus = inside && { rt: inside.rowTile, ct: inside.colTile };
+    if (cell && cell.node === node.id && cell.row < node.rows && cell.col < node.cols) {
+      const picked = trace.box(node, trace.tileAt(node, plane, cell.row, cell.col));
+      focus = { rt: picked.rowTile, ct: picked.colTile };
+    }
+    if (turned.rt !== undefined) focus = { rt: turned.rt, ct: turned.ct ?? 0 };
+    const of = planeText(node, plane);
+    return { node, plane, focus, split: Boolean(split[node.id]) && node.rowTiles > 1, of, shape: shapeText(node) };
+  });
+  const slots = trace.launches[launch]?.slots ?? [];
+  const panels = Math.max(1, shown.length);
+  const units = unitsFor(panels);
   const sentence = gridSentence(trace, order, at, started, shown.filter(({ active }) => active).length);
-  const frame = layout({ entries, slots, groups, sentence, width, height, panels, hbm: units.hbm, sram: units.sram[launch] ?? { unit: units.hbm.unit, ghosts: '' } });
+  const frame = layout({ entries, slots, groups, sentence, width, height, m, grid, panels, hbm: units.hbm, sram: units.sram[launch] ?? { unit: units.hbm.unit, ghosts: '' } });
 
   const scene = {
     width: frame.width,

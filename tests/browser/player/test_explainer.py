@@ -77,8 +77,10 @@ def test_the_arithmetic_is_of_the_selected_row(player: Player) -> None:
     assert set(sums.all_text_contents()) >= {"row 0", "α = exp(1.1033 − 2.2951) = 0.3037"}
     player.open(FA2 + "?step=8&cell=li.2.0")
     assert "row 2" in sums.all_text_contents()
-    player.open(FA2 + "?step=6")  # a load computes nothing
+    player.open(FA2 + "?step=6")  # a load computes nothing: what it moved stands there
     expect(sums).to_have_count(0)
+    moves = player.page.locator(".figure text[data-key^='p0/moves/']")
+    assert set(moves.all_text_contents()) == {"moves", "K1 → Kj: 16 elements, 64 B", "V1 → Vj: 16 elements, 64 B"}
 
 
 def test_the_list_to_explain_calls_a_slot_what_the_figure_calls_it(player: Player) -> None:

@@ -16,7 +16,7 @@ def test_the_switch_says_what_a_gpu_does_and_keeps_the_place(player: Player) -> 
     player.page.get_by_role("button", name="together", exact=True).click()
     player.at(8)
     expect(player.place).to_have_text("step 8 of 9")
-    expect(player.caption).to_have_text(caption)
+    expect(player.caption).to_have_text(f"Block 0 · {caption}")
     expect(player.page.locator(".order-sentence")).to_contain_text("side by side")
     player.press("ArrowRight")
     player.at(9)
@@ -47,8 +47,12 @@ def test_two_blocks_side_by_side_show_their_numbers(player: Player, size: Viewpo
         expect(cells).to_have_count(16)
         assert float(cells.first.get_attribute("font-size") or 0) >= 8.9
     expect(player.page.locator(".figure text[data-key='grid/sentence0']")).not_to_contain_text("showing")
-    player.open(FA2 + "?seqlen_q=64&order=together&step=4")
-    expect(player.page.locator(".figure text[data-key='grid/sentence0']")).to_contain_text("showing 4 of 16 running blocks")
+    # Of a larger grid two to four, as many as still show their numbers; the rest are squares with their progress.
+    player.open(FA2 + "?seqlen_q=24&order=together&step=4")
+    count = 2 if size == WIDE else 3
+    expect(player.page.locator(".figure text[data-key='grid/sentence0']")).to_contain_text(f"showing {count} of 6 running blocks")
+    for n in range(count):
+        expect(player.page.locator(f".figure [data-key='p{n}/s0'] text")).to_have_count(16)
 
 
 def test_one_block_is_spoken_of_as_one(player: Player) -> None:

@@ -6,8 +6,13 @@ import { flow, stack } from './shelves.js';
 /** Height of a cell of an array: tiles of one row, such as partials, stay high enough to see. */
 export function cellHeight(node, unit, m) {
   const rows = node.rowEdges[1] ?? 1;
-  const few = node.rowTiles * 9 * m.k <= 90 * m.k;
-  return unit.mode === 'image' && few ? Math.max(unit.uy, (7 * m.k) / rows) : unit.uy;
+  const few = node.rowTiles <= (unit.fill ? 16 : 10);
+  return unit.mode === 'image' && few ? Math.max(unit.uy, ((unit.fill ? 9.5 : 7) * m.k) / rows) : unit.uy;
+}
+
+/** What stands between the tiles of an array. */
+function gapBetween(unit, least, m) {
+  return unit.mode === 'numbers' ? 7 * m.k : clamp(least * 0.15, 1, 5 * m.k);
 }
 
 /**
@@ -25,7 +30,7 @@ function measureArray(entry, unit, window, m) {
   const colWidths = [];
   for (let ct = c0; ct < c1; ct++) colWidths.push((node.colEdges[ct + 1] - node.colEdges[ct]) * ux);
   const least = Math.min(...rowHeights, ...(colWidths.length > 1 ? colWidths : []), 1e9);
-  const gap = unit.mode === 'numbers' ? 7 * m.k : clamp(least * 0.15, 1, 5 * m.k);
+  const gap = gapBetween(unit, least, m);
 
   const labelled = node.rowTiles > 1 || node.colTiles > 1;
   const longest = `${node.name.length > 2 ? '' : node.name}${Math.max(0, node.rowTiles - 1)}`;
@@ -91,35 +96,51 @@ function whole(node) {
   return { rows: [0, node.rowTiles], cols: [0, node.colTiles] };
 }
 
-/** The n tiles around a focus: whole pages, so that the frame stands still while a block walks through it. */
-function windowOf(node, focus, n) {
-  const range = (count, at) => {
+/** How many rows of tiles of each array are shown: n, or with `unit.fill` as many as stand no taller than the tallest array's n. */
+function rowsShown(entries, unit, n, m) {
+  if (!unit.fill) return entries.map(() => n);
+  const tile = ({ node }) => (node.rowEdges[1] ?? 0) * cellHeight(node, unit, m);
+  const pitch = (entry) => tile(entry) + gapBetween(unit, tile(entry), m);
+  const bars = 40 * m.k; // those that count what is beyond the frame
+  const tallest = Math.max(0, ...entries.map((entry) => Math.min(n, entry.node.rowTiles) * pitch(entry) + (entry.node.rowTiles > n ? bars : 0)));
+  return entries.map((entry) => {
+    const { rowTiles } = entry.node;
+    if (rowTiles * pitch(entry) <= tallest) return Math.max(n, rowTiles);
+    return Math.max(n, Math.floor((tallest - bars) / pitch(entry)));
+  });
+}
+
+/** The tiles around a focus, n rows and m columns of them: whole pages, so that the frame stands still while a block walks through it. */
+function windowOf(node, focus, rows, cols) {
+  const range = (count, at, n) => {
     if (count <= n) return [0, count];
     const first = Math.min(Math.floor(clamp(at, 0, count - 1) / n) * n, count - n);
     return [first, first + n];
   };
-  return { rows: range(node.rowTiles, focus?.rt ?? 0), cols: range(node.colTiles, focus?.ct ?? 0) };
+  return { rows: range(node.rowTiles, focus?.rt ?? 0, rows), cols: range(node.colTiles, focus?.ct ?? 0, cols) };
 }
 
 export function hbmBlocks(entries, unit, n, m) {
-  return entries.map((entry) =>
-    measureArray(entry, unit, n === null ? whole(entry.node) : windowOf(entry.node, entry.focus, n), m),
+  const rows = n === null ? [] : rowsShown(entries, unit, n, m);
+  return entries.map((entry, index) =>
+    measureArray(entry, unit, n === null ? whole(entry.node) : windowOf(entry.node, entry.focus, rows[index], n), m),
   );
 }
 
-export function cellCount(entries, n) {
+export function cellCount(entries, n, unit, m) {
   let cells = 0;
-  for (const { node } of entries) {
-    const rows = n === null || node.rowTiles <= n ? node.rows : n * (node.rowEdges[1] ?? 0);
+  const shown = n === null ? [] : rowsShown(entries, unit, n, m);
+  for (const [index, { node }] of entries.entries()) {
+    const rows = n === null || node.rowTiles <= shown[index] ? node.rows : shown[index] * (node.rowEdges[1] ?? 0);
     const cols = n === null || node.colTiles <= n ? node.cols : n * (node.colEdges[1] ?? 0);
     cells += rows * cols;
   }
   return cells;
 }
 
-export function tileCount(entries, n) {
-  const shown = (count) => (n === null ? count : Math.min(n, count));
-  return total(entries.map(({ node }) => shown(node.rowTiles) * shown(node.colTiles)));
+export function tileCount(entries, n, unit, m) {
+  const rows = n === null ? [] : rowsShown(entries, unit, n, m);
+  return total(entries.map(({ node }, index) => Math.min(node.rowTiles, rows[index] ?? Infinity) * Math.min(node.colTiles, n ?? Infinity)));
 }
 
 /** The arrays on shelves, as they come or with low ones stacked, whichever stands less tall. */

@@ -27,7 +27,7 @@ function measureSlot(slot, unit, ghosts, m) {
     ghost: ghost ? { x: m.ring, y: m.ring, w, h } : null,
     box: { x: (ghost ? m.ring : side) + lead, y: m.ring, w, h },
     w: (ghost ? m.ring : side) + lead + w + side,
-    h: m.ring + h + m.ring + m.title + m.note,
+    h: m.ring + h + m.ring + m.title + m.slotNote,
   };
 }
 
@@ -41,7 +41,7 @@ export function sramBlocks(slots, unit, ghosts, width, m) {
   const inside = flow(registers, width - 2 * m.pad - 2 * m.pad, 8 * m.k, 4 * m.k);
   if (!inside) return null;
   const widths = inside.shelves.map((shelf) => total(shelf.map((block) => block.w)) + 8 * m.k * (shelf.length - 1));
-  const caption = 15 * m.k;
+  const caption = Math.max(15 * m.k, m.font.small * 1.4);
   const group = {
     registers: inside,
     caption,
@@ -61,6 +61,11 @@ export function slotCells(slots, ghosts) {
   return total(
     slots.map((slot) => slot.rows * slot.cols * (carries(slot) && (ghosts === 'all' || (ghosts && slot.cols === 1)) ? 2 : 1)),
   );
+}
+
+/** Two rows of arithmetic under the slots of a panel that stands alone. */
+export function arithmeticHeight(m) {
+  return 2.75 * m.font.text;
 }
 
 /** Columns of SRAM panels side by side. */

@@ -81,12 +81,16 @@ export function drawGrid({ trace, order, at, started, shown, frame, scene }) {
   });
 }
 
-/** Says which blocks run, and that a GPU would run them side by side; `shown`: how many of the running ones have a panel. */
+/**
+ * Says which blocks run, and that a GPU would run them side by side: in full, and in brief for where there is little room.
+ * shown: how many of the running ones have a panel. Returns {full, brief}.
+ */
 export function gridSentence(trace, order, at, started, shown = at.active.length) {
-  if (!started) return 'nothing has run yet';
+  const one = (sentence) => ({ full: sentence, brief: sentence });
+  if (!started) return one('nothing has run yet');
   const launch = trace.launches[at.launch];
   const many = trace.launches.length > 1 ? `launch ${at.launch + 1} of ${trace.launches.length}, ` : '';
-  if (launch.blocks === 1) return `${many}its one block is running`;
+  if (launch.blocks === 1) return one(`${many}its one block is running`);
   if (order.name === 'together') {
     const running = at.active.length;
     let waiting = 0;
@@ -94,8 +98,10 @@ export function gridSentence(trace, order, at, started, shown = at.active.length
     const queue = waiting ? `, ${waiting === 1 ? '1 waits its' : `${grouped(waiting)} wait their`} turn` : '';
     const some = shown < running ? `; showing ${shown} of ${grouped(running)} running blocks` : '';
     const does = running === 1 ? 'is running' : 'advance together';
-    return `${many}${grouped(running)} of ${grouped(launch.blocks)} blocks ${does}${queue}${some}; a GPU promises no order`;
+    const said = `${grouped(running)} of ${grouped(launch.blocks)} blocks ${does}`;
+    return { full: `${many}${said}${queue}${some}; a GPU promises no order`, brief: `${said}${some}` };
   }
   const block = at.active[0].block;
-  return `${many}block ${block} of ${grouped(launch.blocks)}: shown one after another, though a GPU runs blocks side by side`;
+  const said = `block ${block} of ${grouped(launch.blocks)}`;
+  return { full: `${many}${said}: shown one after another, though a GPU runs blocks side by side`, brief: `${said}; a GPU runs blocks side by side` };
 }

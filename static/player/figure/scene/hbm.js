@@ -2,7 +2,7 @@
 
 import { soFar, sum } from '../../ledger.js';
 import { scaleOf, splitOf } from '../facts.js';
-import { textWidth } from '../layout/measures.js';
+import { nameWidth, textWidth } from '../layout/measures.js';
 import { hueOf, splitHue } from '../palette.js';
 import { box, cellsItem, heatItem, select, text } from './items.js';
 import { grouped, plural, shapeText } from './names.js';
@@ -16,16 +16,18 @@ export function drawHbm({ trace, replay, order, position, frame, scene, cell }, 
   const { loads, stores } = sum(soFar(trace, order, position));
   const bytes = `${grouped(loads.bytes + stores.bytes)} B`;
   const moved = `${grouped(loads.elements)} loaded, ${grouped(stores.elements)} stored`;
-  const room = at.w - 2 * m.pad - textWidth('HBM', m.font.heading, true) - 16 * m.k;
-  const note = [`requested so far: ${moved} (elements) · ${bytes}`, `${moved} · ${bytes}`, `${bytes} requested`].find((each) => textWidth(each, m.font.text) <= room) ?? bytes;
+  const named = nameWidth('HBM', m.font.heading);
+  const room = at.w - 2 * m.pad - named - 16 * m.k;
+  const whole = m.hall ? `requested so far: ${moved}` : `requested so far: ${moved} (elements) · ${bytes}`;
+  const note = [whole, `${moved} · ${bytes}`, `${bytes} requested`].find((each) => textWidth(each, m.font.text) <= room) ?? bytes;
   const left = room - textWidth(note, m.font.text);
   items.push(text('hbm/note', at.x + at.w - m.pad, at.y + m.heading * 0.68, note, m.font.text, 'quiet', 'end'));
 
   const virtual = trace.arrays.filter((array) => array.space === 'virtual').map((array) => `${array.name} ${shapeText(array)}`);
   if (virtual.length) {
     const words = `${virtual.join(' and ')} ${virtual.length > 1 ? 'are' : 'is'} never stored here`;
-    const fits = textWidth(words, m.font.small) + 20 * m.k <= left;
-    if (fits) items.push(text('hbm/virtual', at.x + m.pad + 44 * m.k, at.y + m.heading * 0.68, words, m.font.small, 'quiet'));
+    const fits = textWidth(words, m.font.small) + 12 * m.k <= left;
+    if (fits) items.push(text('hbm/virtual', at.x + m.pad + named + 12 * m.k, at.y + m.heading * 0.68, words, m.font.small, 'quiet'));
   }
   for (const array of frame.hbm.arrays) {
     const { node, plane, split, of } = array.entry;

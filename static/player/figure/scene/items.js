@@ -4,9 +4,9 @@ export const box = (key, at, cls, more = {}) => ({ kind: 'box', key, x: at.x, y:
 export const text = (key, x, y, value, size, cls, anchor = 'start', more = {}) => ({ kind: 'text', key, x, y, text: value, size, cls, anchor, ...more });
 export const grown = (at, by) => ({ x: at.x - by, y: at.y - by, w: at.w + 2 * by, h: at.h + 2 * by });
 
-/** Font size of the numbers in a cell. */
+/** Font size of the numbers in a cell: five characters, as in −0.54, leave a seventh of it free, so that neighbours never touch. */
 function cellFont(ux, uy) {
-  return Math.min(ux / 3.34, uy * 0.66);
+  return Math.min(ux / 3.52, uy * 0.68);
 }
 
 /** A tile whose cells show their numbers. Lanes beyond validRows and validCols are guarded. */

@@ -1,8 +1,8 @@
 // Shared memory and registers of a running block in the scene, old beside new where a carry is rewritten.
 
-import { arithmetic, arithmeticItems } from '../arithmetic.js';
+import { arithmetic, arithmeticItems, traffic } from '../arithmetic.js';
 import { scaleOf, splitOf } from '../facts.js';
-import { textWidth } from '../layout/measures.js';
+import { nameWidth, textWidth } from '../layout/measures.js';
 import { hueOf, splitHue } from '../palette.js';
 import { box, cellsItem, grown, heatItem, select, text } from './items.js';
 import { blockPlace, grouped, tileName } from './names.js';
@@ -26,24 +26,24 @@ export function drawPanel(view, panel, index, written) {
   items.push(text(`${p}/title`, at0.x + m.pad, base, name, m.font.heading, 'strong ink'));
   const where = block ? blockPlace(trace, at.launch, block.block) : 'no block has started';
   const place = block && !block.active ? (active ? 'done' : 'waiting') : where;
-  const capitals = block ? 10 : 18; // SRAM alone is wider than its four letters are reckoned
-  const placeAt = at0.x + m.pad + textWidth(name, m.font.heading, true) + capitals * m.k;
+  const placeAt = at0.x + m.pad + nameWidth(name, m.font.heading) + 14 * m.k;
   const over = launch && launch.sharedBytes > SHARED_LIMIT;
   const bytes = launch ? launch.sharedBytes : 0;
   let memory = `shared memory ${grouped(bytes)} of ${grouped(SHARED_LIMIT)} B`;
+  if (m.hall && !over) memory = ''; // a hall needs it where it does not fit
   const room = at0.x + at0.w - m.pad - placeAt;
   if (over) memory = `⚠ ${memory}: over the limit`;
-  if (textWidth(memory, m.font.text) > room) memory = `${over ? '⚠ ' : ''}${grouped(bytes)} of ${grouped(SHARED_LIMIT)} B`;
+  if (memory && textWidth(memory, m.font.text) > room) memory = `${over ? '⚠ ' : ''}${grouped(bytes)} of ${grouped(SHARED_LIMIT)} B`;
   const left = room - textWidth(memory, m.font.text) - 12 * m.k;
   if (place && textWidth(place, m.font.text) <= left) items.push(text(`${p}/place`, placeAt, base, place, m.font.text, 'quiet'));
-  if (launch && textWidth(memory, m.font.text) <= room + 10) {
+  if (launch && memory && textWidth(memory, m.font.text) <= room + 10) {
     items.push(text(`${p}/bytes`, at0.x + at0.w - m.pad, base, memory, m.font.text, over ? 'warning strong' : 'quiet', 'end'));
   }
 
   if (panel.registers) {
     const r = panel.registers;
     items.push(box(`${p}/registers`, r, 'registers', { r: 6 * m.k }));
-    items.push(text(`${p}/registers/t`, r.x + 8 * m.k, r.y + 11 * m.k, 'registers', m.font.small, 'quiet'));
+    items.push(text(`${p}/registers/t`, r.x + 8 * m.k, r.y + m.font.small * 1.07, 'registers', m.font.small, 'quiet'));
   }
   for (const part of panel.slots) {
     const { slot } = part;
@@ -51,7 +51,11 @@ export function drawPanel(view, panel, index, written) {
     const event = active ? written?.[slot.id] : undefined;
     drawSlot({ trace, replay, scene, m, active, cell }, part, `${p}/s${slot.index}`, state, event, p);
   }
-  if (block?.active && frame.panels.length === 1 && !m.free) items.push(...arithmeticItems(`${p}/sum`, arithmetic(view, block.block, written), panel.under, m));
+  if (block?.active && frame.panels.length === 1 && !m.free) {
+    const computed = arithmetic(view, block.block, written);
+    const moved = computed.lines.length ? null : traffic(view, block.step);
+    items.push(...arithmeticItems(`${p}/${moved ? 'moves' : 'sum'}`, moved ?? computed, panel.under, m));
+  }
 }
 
 function drawSlot({ trace, replay, scene, m, active, cell }, part, key, state, event, panel) {
@@ -94,9 +98,12 @@ function drawSlot({ trace, replay, scene, m, active, cell }, part, key, state, e
   const cx = at.x + at.w / 2;
   const y = at.y + at.h + m.ring + m.title * 0.72;
   const renamed = name !== slot.name;
-  items.push({ ...text(`${key}/name`, cx, y, name, m.font.title, `strong hue-${words} ${look === 'stale' ? 'dim' : ''}`, 'middle'), tail: renamed && textWidth(`${name} (was ${slot.name})`, m.font.title) <= at.w + 26 * m.k ? ` (was ${slot.name})` : '' });
-  const note = slotNote(trace, state, look, at.w + 2 * m.ring + 10 * m.k, m.font.small);
-  if (note) items.push(text(`${key}/note`, cx, y + m.note * 0.95, note, m.font.small, `quiet ${look}`, 'middle'));
+  const room = at.w + 2 * m.ring + 10 * m.k;
+  const was = renamed && textWidth(`${name} (was ${slot.name})`, m.font.title) <= at.w + 26 * m.k ? ` (was ${slot.name})` : '';
+  const note = slotNote(trace, state, look, m.hall ? room - textWidth(`${name} `, m.font.title, true) : room, m.hall ? m.font.title : m.font.small);
+  const tail = m.hall ? note && ` ${note}` : was;
+  items.push({ ...text(`${key}/name`, cx, y, name, m.font.title, `strong hue-${words} ${look === 'stale' ? 'dim' : ''}`, 'middle'), tail });
+  if (note && !m.hall) items.push(text(`${key}/note`, cx, y + m.note * 0.95, note, m.font.small, `quiet ${look}`, 'middle'));
 
   const target = {
     id: `${panel}/${slot.id}`,
