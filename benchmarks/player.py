@@ -76,7 +76,7 @@ def launched(playwright: Playwright) -> Browser:
     sys.path.insert(0, str(ROOT / "tests" / "support"))
     import chromium
 
-    found = chromium.find()
+    found = chromium.find(chromium.WINDOWED)
     path = None if found is None else str(found)
     return playwright.chromium.launch(args=list(chromium.ARGUMENTS), executable_path=path)
 

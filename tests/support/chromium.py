@@ -6,14 +6,14 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 #: Debian's packages. The shell is the same engine without a window: a test costs half the processor time in it.
 CHROMIUM, SHELL = "chromium", "chromium-headless-shell"
-NAMES = (
-    SHELL,
-    *(CHROMIUM, "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge"),
-)
+#: What people look at pages with.
+WINDOWED = (CHROMIUM, "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
+NAMES = (SHELL, *WINDOWED)
 APPLICATIONS = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
@@ -42,12 +42,12 @@ ARGUMENTS = (
 )
 
 
-def find() -> Path | None:
-    """An installed Chromium or Chrome; FLASHSTEP_CHROMIUM names one itself. None: there is none."""
+def find(names: Sequence[str] = NAMES) -> Path | None:
+    """An installed Chromium or Chrome, the first of `names`; FLASHSTEP_CHROMIUM names one itself. None: there is none."""
     chosen = os.environ.get("FLASHSTEP_CHROMIUM")
     if chosen:
         return Path(chosen)
-    for name in NAMES:
+    for name in names:
         if found := shutil.which(name):
             return Path(found)
     return next((Path(path) for path in APPLICATIONS if Path(path).exists()), None)
