@@ -105,7 +105,10 @@ def place(facts: Facts) -> lessontext.Place:
         first, last = meta.steps[facts.kinds(name)[0]].lines["cuda"]
         return "\n".join(meta.sources["cuda"].splitlines()[first - 1 : last]), first, last
 
-    return lessontext.Place(f"/lessons/{facts.kernel.name}", facts.query, facts.kinds, lines)
+    there = {int(kind) for kind in facts.run.trace.steps_kind}
+    return lessontext.Place(
+        f"/lessons/{facts.kernel.name}", facts.query, facts.kinds, lines, lambda kinds: not there.isdisjoint(kinds)
+    )
 
 
 def _by_step(run: Run, notes: list[tuple[tuple[int, ...], str]]) -> dict[int, str]:

@@ -5,8 +5,10 @@ The vocabulary (templates/lessons/*.md, after Jinja):
     [a phrase](step:5) [a phrase](step:none)     moves the figure; without such a step it stays a phrase
     ::: step update m, l                         a section about those steps: the figure's step marks it ("|" between several)
     ::: live li row=0 col=0                      a rule; the page sets the numbers of the current step below it
-    ::: question id answer=0.5 step=5            predict, then reveal; holds ::: answer
+    ::: question id answer=0.5 step=5 cell=li.0.0  predict, then reveal; holds ::: answer. A lecture asks it before that step.
+                                                 cell: where the step shows the answer; see=no: the step does not show it
     ::: cuda update m, l                         the step's lines of kernel.cu; its text is the caption
+    ::: formulas                                 displayed formulas side by side, one below another where it is narrow
     ::: derivation                               a table of three columns, (left | = right | why), a line a row
     ```chart                                     curves as JSON, with their numbers as a table (`chart()` writes it)
     ```fragment                                  HTML of the page's own templates (`decode_form()` writes it)
@@ -41,6 +43,7 @@ from pygments.lexers.c_like import CudaLexer
 
 SAID = re.compile(r"(\w+)=((?:(?! \w+=).)*)")
 NOWHERE = "These sizes have no such step"
+ABSENT = f'<p class="absent">{NOWHERE}.</p>\n'
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Place:
     query: str
     kinds: Callable[[str], list[int]]
     lines: Callable[[str], tuple[str, int, int]]  # of a step in kernel.cu: text, first and last line
+    occurs: Callable[[list[int]], bool]  # whether the run has a step of these kinds
 
 
 @dataclass(frozen=True)
@@ -269,8 +273,10 @@ def address(query: str, **more: str) -> str:
 def _draw_step(self: RendererHTML, tokens: Sequence[Token], n: int, options: Any, env: dict[str, Any]) -> str:
     if tokens[n].nesting < 0:
         return "</div>\n"
-    kinds = " ".join(map(str, _kinds(tokens[n], env["place"])))
-    return f'<div class="of-step" data-kinds="{kinds}">\n'
+    place = env["place"]
+    kinds = _kinds(tokens[n], place)
+    absent = "" if place.occurs(kinds) else ABSENT
+    return f'<div class="of-step" data-kinds="{" ".join(map(str, kinds))}">\n{absent}'
 
 
 def _draw_live(self: RendererHTML, tokens: Sequence[Token], n: int, options: Any, env: dict[str, Any]) -> str:
@@ -295,10 +301,11 @@ def _draw_answer(self: RendererHTML, tokens: Sequence[Token], n: int, options: A
     name, said = _info(env["question"])
     result, step = said.get("answer", ""), _step(said.get("step"))
     if tokens[n].nesting < 0:
-        see = ""
-        if step is not None:
-            href = escape(address(env["place"].query, step=str(step)))
-            see = f'<p><a class="go" href="{href}" data-step="{step}">See it in the figure: step {step}</a></p>\n'
+        see, cell = "", said.get("cell", "")
+        if step is not None and said.get("see") != "no":
+            href = escape(address(env["place"].query, step=str(step), cell=cell))
+            at = f' data-cell="{escape(cell)}"' if cell else ""
+            see = f'<p><a class="go" href="{href}" data-step="{step}"{at}>See it in the figure: step {step}</a></p>\n'
         return f"{see}</div></details>\n"
     shown = f'<p class="result">Answer: <b>{escape(result)}</b></p>\n' if result else ""
     return (
@@ -331,6 +338,10 @@ def _draw_derivation(self: RendererHTML, tokens: Sequence[Token], n: int, option
     return '<div class="derivation">\n' if tokens[n].nesting > 0 else "</div>\n"
 
 
+def _draw_formulas(self: RendererHTML, tokens: Sequence[Token], n: int, options: Any, env: dict[str, Any]) -> str:
+    return '<div class="formulas">\n' if tokens[n].nesting > 0 else "</div>\n"
+
+
 def _draw_notes(self: RendererHTML, tokens: Sequence[Token], n: int, options: Any, env: dict[str, Any]) -> str:
     raise AssertionError("notes are taken out before a page is drawn")
 
@@ -348,6 +359,7 @@ CONTAINERS: dict[str, Callable[..., str]] = {
     "answer": _draw_answer,
     "cuda": _draw_cuda,
     "derivation": _draw_derivation,
+    "formulas": _draw_formulas,
     "aside": _draw_aside,
     "notes": _draw_notes,
 }

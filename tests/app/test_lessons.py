@@ -22,6 +22,7 @@ from flashstep.app.lessons import FOLDER, LESSONS, MAX_STEPS, Reading, read
 from flashstep.app.settings import Settings
 from flashstep.kernels.record import Run
 from flashstep.kernels.registry import KERNELS, get
+from flashstep.trace import words
 
 ALL = pytest.mark.parametrize("name", list(LESSONS))
 Sizes = dict[str, Any]
@@ -49,6 +50,11 @@ def sizes_of(name: str) -> list[Sizes]:
     return [{key: value for key, value in sizes.items() if key in kernel.parameters} for sizes in found]
 
 
+# A plural behind a lone 1, which may stand in a formula of its own: "B · H = 1 blocks", "all 1 scores", "1 query tiles".
+MANY_OF_ONE = re.compile(
+    r"(?<![\w.,^])1[ ]+(?:(?:query|key|row|column)[ ]+)?(?:rows|columns|keys|queries|tiles|blocks|splits|steps|numbers|scores|heads"
+    r"|turns|times|matrices|sequences|SMs)\b|\ball[ ]+1\b(?!\.)"
+)
 CASES = [pytest.param(name, sizes, id=f"{name} {sizes}") for name in LESSONS for sizes in sizes_of(name)]
 
 
@@ -119,7 +125,7 @@ def test_a_lesson_reads_well_at_any_sizes(name: str, sizes: Sizes) -> None:
     assert "{{" not in plain
     assert "{%" not in plain
     assert ":::" not in plain
-    assert not re.search(r"\b1 (rows|columns|keys|queries|tiles|blocks|splits|steps|numbers)\b", plain)
+    assert MANY_OF_ONE.findall(plain) == []
     last = len(run.trace.steps) - 1
     for phrase, step in text.links:
         assert phrase
@@ -143,6 +149,30 @@ def test_a_lesson_reads_well_at_any_sizes(name: str, sizes: Sizes) -> None:
         assert question.step is None or 0 <= question.step <= last
         assert question.prompt
         assert question.answer
+
+
+SEEN = re.compile(r'<section class="question" id="q-([^"]+)">(?:(?!</section>).)*?data-step="(\d+)"([^>]*)>See it in the figure', re.S)
+
+
+@pytest.mark.parametrize(("name", "sizes"), CASES)
+def test_what_an_answer_lets_see_in_the_figure_is_that_answer(name: str, sizes: Sizes) -> None:
+    """The step's own cell holds it; without a cell it is what the figure says was loaded or stored so far."""
+    run, text = reading(name, sizes)
+    results = {question.id: question.result for question in text.questions}
+    found = SEEN.findall(text.html)
+    for question, step, rest in found:
+        cell = re.search(r'data-cell="([^"]+)"', rest)
+        if cell is None:
+            moved = run.trace.ledger(int(step))
+            totals = [sum(entry[way]["elements"] for entry in moved.values()) for way in ("loads", "stores")]
+            assert results[question] in [f"{total:,}" for total in totals], question
+            continue
+        slot, row, col = cell[1].rsplit(".", 2)
+        table = run.trace.state(int(step))[slot]
+        number = float(table.reshape(len(table), -1)[int(row), int(col)])
+        assert results[question] == words.number(number), question
+    if not sizes:
+        assert found
 
 
 @pytest.mark.parametrize("name", list(closedforms.FORMS))
