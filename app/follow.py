@@ -119,9 +119,9 @@ class Sessions:
         self._open: dict[str, Session] = {}
 
     @property
-    def followers(self) -> int:
-        """How many follow at this moment."""
-        return sum(session.followers for session in self._open.values())
+    def full(self) -> bool:
+        """Whether as many follow at this moment as the server takes."""
+        return sum(session.followers for session in self._open.values()) >= self._settings.followers
 
     def open(self) -> tuple[Session, str]:
         """A new session and its key."""
@@ -252,16 +252,18 @@ async def end(session: Driven, open_sessions: Open) -> Response:
 
 
 @router.get("/{code}")
-async def look(session: Found) -> Response:
-    """The newest place, for whoever cannot keep a connection open."""
-    newest = {"sequence": session.sequence, "place": session.place, "followers": session.followers}
+async def look(session: Found, open_sessions: Open) -> Response:
+    """The newest place, for whoever cannot keep a connection open, and whether that is because too many follow."""
+    newest = {
+        "sequence": session.sequence, "place": session.place, "followers": session.followers, "full": open_sessions.full,
+    }  # fmt: skip
     return JSONResponse(newest, headers={"Cache-Control": "no-store"})
 
 
 @router.get("/{code}/events")
 async def events(request: Request, session: Found, open_sessions: Open) -> Response:
     """The moves as server-sent events: `place` (numbered), `beat` while nothing moves, `over` at the end."""
-    if open_sessions.followers >= request.app.state.services.settings.followers:
+    if open_sessions.full:
         raise HTTPException(503, FULL, {"Retry-After": "30"})
     said = request.headers.get("last-event-id", "")
     last = int(said) if re.fullmatch(r"\d{1,15}", said) else -1
@@ -316,7 +318,8 @@ def place_of(sent: dict[str, Any]) -> dict[str, Any]:
         return isinstance(sent.get(name), str) and len(sent[name]) <= most
 
     fits = (
-        sent.get("kernel") in registry.KERNELS
+        text("kernel", 80)
+        and sent["kernel"] in registry.KERNELS
         and text("query", 2000)
         and whole(sent.get("position"))
         and whole(sent.get("focus"))

@@ -50,6 +50,7 @@ async def page(template: str, entry: str, name: str, request: Request, shared: S
         kernel=kernel,
         lesson=lesson,
         sizes=sizes(form),
+        begins="step" if "step" in query or "card" in query else "title",
         errors=faults(form, parsed),
         explore=f"/explore/{kernel.name}" + (f"?{search}" if search else ""),
         embedded={

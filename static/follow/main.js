@@ -1,6 +1,6 @@
 // A student's page: a small player that goes where the lecturer goes, may look around, and comes back with one press.
 
-import { createQuestion } from "../lecture/cards.js";
+import { besides, createQuestion } from "../lecture/cards.js";
 import { obtain } from "../obtain.js";
 import { setAttribute, setText } from "../player/dom.js";
 import { listen } from "../player/keys.js";
@@ -28,7 +28,7 @@ let shown = null;
 let applying = false;
 
 const nameOf = ({ kernel, query }) => `${kernel}?${query}`;
-const question = createQuestion(part("question"), (step) => shown?.player?.goTo(step));
+const question = createQuestion(part("question"), (step) => shown?.player?.goTo(step), besides);
 
 /** The address of a place in the explorer. */
 function exploreAt({ kernel, query }, { position, order, focus, cell }) {
@@ -92,7 +92,7 @@ function whereabouts() {
 function sentence() {
   if (link === "over") return "The lecture is over. What you see stays yours to look around in.";
   if (link === "gone") return "There is no lecture with this code now; this page joins when it goes on.";
-  if (link === "full") return "As many follow as the server takes; this page tries again.";
+  if (link === "full") return "As many follow live as the server takes; this page looks again every few seconds.";
   if (link === "lost") return "Connection lost; trying again.";
   if (newest === null) return link === "connecting" ? "Joining the lecture." : "Waiting for the lecturer to begin.";
   const elsewhere = shown && shown.name !== nameOf(newest) ? ` in ${titles[newest.kernel]}` : "";

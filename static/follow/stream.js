@@ -6,7 +6,7 @@ const LONGEST_MS = 8_000;
 
 /**
  * @typedef {"connecting"|"level"|"lost"|"gone"|"full"|"over"} Link  level: every move arrives; gone: there is no such session (now);
- *   over: the lecturer ended it
+ *   over: the lecturer ended it; full: too many follow, and this page is told where the lecturer is each time that it tries
  * @param {string} code
  * @param {{place: (place: object) => void, link: (link: Link) => void}} told
  */
@@ -52,7 +52,10 @@ export function stream(code, told) {
     if (!over) told.link("lost");
     if (source.readyState !== EventSource.CLOSED) return;
     const answer = await fetch(path).catch(() => null);
-    if (answer && !answer.ok) told.link(answer.status !== 404 ? "full" : over ? "over" : "gone");
+    if (answer?.status === 404) told.link(over ? "over" : "gone");
+    const found = answer?.ok ? await answer.json().catch(() => null) : null;
+    if (found?.full) told.link("full");
+    if (found?.place) told.place(found.place); // not live, but not behind by long
     again();
   }
 

@@ -13,17 +13,37 @@ export function answerOf({ result, answer }) {
 }
 
 /**
- * The question, under the figure in the caption's place; its answer comes when asked for.
+ * The links in a lesson's words: one to a step of this run asks for it, one to another page leads where `other` says.
  * @param {HTMLElement} host
- * @param {(step: number) => void} goTo  for a phrase of the text that leads to a step
+ * @param {(step: number) => void} goTo
+ * @param {(link: HTMLAnchorElement) => void} other  may change the link that is about to be followed
  */
-export function createQuestion(host, goTo) {
+export function heedLinks(host, goTo, other) {
   host.addEventListener("click", (event) => {
-    const link = /** @type {HTMLElement|null} */ (/** @type {Element} */ (event.target).closest("a[data-step]"));
+    const link = /** @type {HTMLAnchorElement|null} */ (/** @type {Element} */ (event.target).closest("a[href]"));
     if (!link) return;
+    if (link.dataset.step === undefined) {
+      other(link);
+      return;
+    }
     event.preventDefault();
     goTo(Number(link.dataset.step));
   });
+}
+
+/** For `heedLinks`: beside this page, which goes on. @param {HTMLAnchorElement} link */
+export function besides(link) {
+  link.target = "_blank";
+}
+
+/**
+ * The question, under the figure in the caption's place; its answer comes when asked for.
+ * @param {HTMLElement} host
+ * @param {(step: number) => void} goTo  as `heedLinks` takes them
+ * @param {(link: HTMLAnchorElement) => void} other
+ */
+export function createQuestion(host, goTo, other) {
+  heedLinks(host, goTo, other);
   const kind = el("p", { class: "question-kind" });
   const prompt = el("div", { class: "question-prompt" });
   const answer = el("div", { class: "question-answer" });

@@ -17,7 +17,13 @@ import { wire } from "./wire.js";
 const OWN = ["step", "card", "cell"];
 const part = (id) => document.getElementById(id);
 
-open(part("player"), (trace, reading) => {
+/** What a lesson shows on another run, the hall shows as a lecture on that run. @param {HTMLAnchorElement} link */
+function asLecture(link) {
+  link.pathname = link.pathname.replace(/^\/lessons\//, "/lecture/");
+}
+
+open(part("opening"), (trace, reading) => {
+  part("opening").remove();
   const search = new URLSearchParams(location.search);
   const player = createPlayer(part("player"), trace, { regions: ["explain"], at: search, hall: true });
   const order = player.order();
@@ -26,8 +32,12 @@ open(part("player"), (trace, reading) => {
   const place = () => places[state.get().index];
 
   const go = (index, how = "step") => state.set({ index, blank: false, ...(places[index].position === place().position ? {} : { cell: null }) }, how);
-  /** The first press after a blank screen brings the lecture back, and no more. */
-  const move = (way, every = false) => () => (state.get().blank ? state.set({ blank: false }) : go(way(places, state.get().index, every)));
+  /** The first press after a blank screen brings the lecture back, and no more; and a key held down does not answer a question. */
+  const move = (way, every = false) => (held = false) => {
+    if (held && (state.get().blank || place().kind === "question")) return;
+    if (state.get().blank) state.set({ blank: false });
+    else go(way(places, state.get().index, every));
+  };
   const actions = {
     next: move(following),
     nextEvent: move(following, true),
@@ -66,7 +76,7 @@ open(part("player"), (trace, reading) => {
   });
 
   const help = createHelp(document.body);
-  const question = createQuestion(part("question"), (step) => go(atPosition(places, order.positionOf(step)), "jump"));
+  const question = createQuestion(part("question"), (step) => go(atPosition(places, order.positionOf(step)), "jump"), asLecture);
   createEnd(part("end"), trace, lecture);
   const bar = createBar(part("bar"), { title: lecture.title, explore: exploreAddress }, actions);
   const students = createStudents({ title: part("title-students"), count: bar.count, lecture });
@@ -81,12 +91,12 @@ open(part("player"), (trace, reading) => {
     if (!moved && now.focus !== before.focus) show(state.get(), state.get()); // another block is followed where several run
   });
 
-  const windows = wire(lecture);
+  const windows = wire(lecture, order.name);
   const tell = () => windows.postMessage({ type: "at", ...state.get() });
   windows.addEventListener("message", ({ data }) => {
     if (data.type === "hello") tell();
     else if (data.type === "go" && places[data.index]) go(data.index, "jump");
-    else if (data.type === "do" && Object.hasOwn(actions, data.action)) actions[data.action]();
+    else if (data.type === "do" && Object.hasOwn(actions, data.action)) actions[data.action](data.held);
   });
   addEventListener("pagehide", () => windows.postMessage({ type: "bye" }));
   addEventListener("pageshow", tell);
@@ -110,9 +120,9 @@ open(part("player"), (trace, reading) => {
     player.reveal();
   }
   state.subscribe((now, before) => show(now, before));
-  listen(Object.fromEntries(Object.entries(actions).map(([name, act]) => [name, () => {
+  listen(Object.fromEntries(Object.entries(actions).map(([name, act]) => [name, (held) => {
     bar.rest();
-    act();
+    act(held);
   }])));
   show(state.get(), null);
   tell();

@@ -19,6 +19,9 @@ export const HELP = [
 const PRESSED_BY_SPACE = "button, a, summary, select, input, [role='button']";
 const TYPING = "input:not([type='range']), textarea, select";
 
+/** Actions that a key held down asks for once. */
+export const ONCE = ["blank", "fullscreen", "presenter", "students", "help", "clear", "close"];
+
 /** @type {Record<string, string>} keys that do the same with Shift and without, by their lower case */
 const PLAIN = { b: "blank", ".": "blank", f: "fullscreen", f5: "fullscreen", n: "presenter", p: "presenter", l: "students", escape: "clear", "?": "help", home: "first", end: "last" };
 

@@ -3,7 +3,7 @@
 import { obtain } from "../obtain.js";
 import { parse } from "../player/trace.js";
 import { record } from "../record.js";
-import { forget } from "./early.js";
+import { forget, keep } from "./early.js";
 
 /**
  * @typedef {{questions: import("./places.js").Question[], notes: Record<string, string>}} Reading  notes: HTML by step
@@ -30,6 +30,7 @@ export async function reading({ kernel, query }) {
  * @param {(trace: any, reading: Reading) => void} then
  */
 export async function open(host, then) {
+  keep();
   const found = await obtain(host, async (options) => {
     const [{ buffer }, read] = await Promise.all([record(lecture.request, options), reading(lecture)]);
     return { trace: parse(buffer), read };

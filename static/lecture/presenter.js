@@ -6,13 +6,13 @@ import { current } from "../player/moves.js";
 import { serial, together } from "../player/order.js";
 import { Replay } from "../player/replay.js";
 import * as url from "../player/url.js";
-import { answerOf } from "./cards.js";
+import { answerOf, besides, heedLinks } from "./cards.js";
 import { listen } from "./early.js";
 import { createHelp } from "./help.js";
 import { createList } from "./list.js";
 import { typeset } from "../lesson/math.js";
 import { lecture, open } from "./opening.js";
-import { following, placesOf, progress, readPlace } from "./places.js";
+import { atPosition, following, placesOf, progress, readPlace } from "./places.js";
 import { createPreview } from "./preview.js";
 import { createTimer } from "./timer.js";
 import { wire } from "./wire.js";
@@ -30,8 +30,9 @@ open(part("waiting"), (trace, reading) => {
   const replay = new Replay(trace);
   const shared = { trace, replay, order, focus: asked.focus, title: lecture.title };
 
-  const hall = wire(lecture);
-  const ask = (action) => () => hall.postMessage({ type: "do", action });
+  const hall = wire(lecture, order.name);
+  const ask = (action) => (held = false) => hall.postMessage({ type: "do", action, held });
+  const goTo = (step) => hall.postMessage({ type: "go", index: atPosition(places, order.positionOf(step)) });
   const help = createHelp(document.body);
   const now = createPreview(part("now"), shared);
   const next = createPreview(part("next"), shared);
@@ -42,7 +43,9 @@ open(part("waiting"), (trace, reading) => {
     ...Object.fromEntries(["next", "nextEvent", "previous", "previousEvent", "first", "last", "blank", "clear", "students"].map((action) => [action, ask(action)])),
     fullscreen: () => (document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen()).catch(() => {}),
     help: () => help.open(),
+    close: () => /** @type {HTMLDialogElement|null} */ (document.querySelector("dialog[open]"))?.close(),
   };
+  for (const words of ["now", "next", "notes"]) heedLinks(part(words), goTo, besides);
   const button = (name, text, key) => el("button", { class: `button ${name}`, type: "button", title: `${text} (${key})`, text,
     on: { click: (event) => {
       actions[name]();

@@ -10,6 +10,7 @@ import { typeset } from "../lesson/math.js";
 
 const WIDTH = 860; // the figure is drawn at this width and scaled, so that it looks as it does in the hall
 const LEAST_HEIGHT = 470;
+const EDGE = 2; // a panel's border is half outside the figure
 
 /**
  * @param {HTMLElement} host
@@ -23,13 +24,13 @@ export function createPreview(host, { trace, replay, order, focus, title }) {
   host.append(el("div", { class: "preview-screen" }, box, card), words);
   const figure = createFigure(frame, { trace, replay, hall: true });
   new ResizeObserver(() => {
-    const [width, height] = [box.clientWidth, box.clientHeight];
-    if (!width || !height) return;
+    const [width, height] = [box.clientWidth - 2 * EDGE, box.clientHeight - 2 * EDGE];
+    if (width <= 0 || height <= 0) return;
     const high = Math.max(LEAST_HEIGHT, (WIDTH * height) / width);
     const scale = Math.min(width / WIDTH, height / high);
     frame.style.width = `${WIDTH}px`;
     frame.style.height = `${high}px`;
-    frame.style.transform = `translateX(${(width - WIDTH * scale) / 2}px) scale(${scale})`;
+    frame.style.transform = `translate(${EDGE + (width - WIDTH * scale) / 2}px, ${EDGE}px) scale(${scale})`;
   }).observe(box);
 
   return {

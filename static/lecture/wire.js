@@ -1,10 +1,13 @@
 // The hall and the presenter's window talk through the browser alone. The hall holds the place; whoever asks is told, and any
 // window may ask it to move.
 //
-//   to the hall:    {type: "hello"}   {type: "do", action}   {type: "go", index}
+//   to the hall:    {type: "hello"}   {type: "do", action, held}   {type: "go", index}    held: by a key that is held down
 //   from the hall:  {type: "at", index, cell, blank}   {type: "bye"}
 
-/** A channel for one recording of one kernel, so that two lectures in one browser do not drive each other. */
-export function wire({ kernel, query }) {
-  return new BroadcastChannel(`flashstep lecture ${kernel} ${query}`);
+/**
+ * A channel for one recording of one kernel in one order of its steps, so that two lectures in one browser do not drive each other.
+ * @param {{kernel: string, query: string}} lecture @param {string} order its name: each has places of its own
+ */
+export function wire({ kernel, query }, order) {
+  return new BroadcastChannel(`flashstep lecture ${kernel} ${query} ${order}`);
 }

@@ -48,14 +48,38 @@ def test_only_the_key_moves_a_session(client: TestClient) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"kernel": "none"}, {"query": "x" * 2001}, {"query": None}, {"position": -1}, {"position": True}, {"order": "both"},
-     {"focus": 1.5}, {"cell": "x" * 81}, {"card": "slide"}, {"question": 3}, {"blank": "no"}],
+    [{"kernel": "none"}, {"kernel": []}, {"kernel": {}}, {"kernel": None}, {"query": "x" * 2001}, {"query": None},
+     {"position": -1}, {"position": True}, {"position": 1e9}, {"position": 10**9}, {"order": "both"}, {"order": []},
+     {"focus": 1.5}, {"cell": "x" * 81}, {"card": "slide"}, {"card": {}}, {"question": 3}, {"blank": "no"}],
 )  # fmt: skip
 def test_a_place_that_is_none_is_refused(client: TestClient, wrong: JSON) -> None:
     opened = begin(client)
     answer = client.post(f"/api/follow/{opened['code']}", json=PLACE | wrong, headers={"X-Follow-Key": opened["key"]})
     assert answer.status_code == 422
     assert is_sentence(answer.json()["error"])
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "9" * 5000])
+def test_a_number_that_is_no_place_is_refused(client: TestClient, number: str) -> None:
+    opened = begin(client)
+    body = json.dumps(PLACE | {"position": "here"}).replace('"here"', number)
+    answer = client.post(f"/api/follow/{opened['code']}", content=body, headers={"X-Follow-Key": opened["key"]})
+    assert answer.status_code in (400, 422)
+    assert is_sentence(answer.json()["error"])
+    assert client.get(f"/api/follow/{opened['code']}").json()["place"] is None
+
+
+def test_more_followers_than_the_server_takes_are_told_so(start: Start) -> None:
+    client = start(followers=1)
+    opened = begin(client)
+    where = f"/api/follow/{opened['code']}"
+    client.post(where, json=PLACE, headers={"X-Follow-Key": opened["key"]})
+    assert client.get(where).json() == {"sequence": 1, "place": PLACE, "followers": 0, "full": False}
+    client.app.state.sessions.find(opened["code"]).followers = 1  # type: ignore[attr-defined]
+    refused = client.get(f"{where}/events")
+    assert refused.status_code == 503
+    assert is_sentence(refused.json()["error"])
+    assert client.get(where).json() == {"sequence": 1, "place": PLACE, "followers": 1, "full": True}
 
 
 def test_other_machines_look_and_record_but_change_nothing(start: Start) -> None:

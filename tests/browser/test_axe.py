@@ -32,7 +32,7 @@ PAGES = {
     "/lessons/": "main",
     **{f"/lessons/{kernel}": PLAYER for kernel in ("online-softmax", "flash-decoding")},
     "/lessons/flash-attention-2/walk": "main",
-    "/lecture/flash-attention-2?step=8": "body[data-card='step']",
+    "/lecture/flash-attention-2?step=8": ".strip .line",
     "/lecture/flash-attention-2/presenter": "main",
     "/f/": "main",
 }

@@ -21,17 +21,26 @@ WIDE: ViewportSize = {"width": 1366, "height": 768}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 # FA2's textbook: block 0 appears 1, load 2, j = 0: 3 4 5, j = 1: 6 7 8, store 9, block 1 appears 10, load 11, …, store 18
 STOPS = [0, 2, 5, 8, 9, 11, 14, 17, 18]
-READING = {
-    "questions": [
-        {
-            "id": "rises",
-            "step": 8,
-            "prompt": "<p>Does the maximum <span class='math inline'>m</span> rise?</p>",
-            "result": "Yes",
-            "answer": "<p>It does, in 3 of 4 rows. <a href='?step=9' data-step='9'>The division</a> comes next.</p>",
-        },
-    ],
+RISES = {
+    "id": "rises",
+    "step": 8,
+    "prompt": "<p>Does the maximum <span class='math inline'>m</span> rise?</p>",
+    "result": "Yes",
+    "answer": "<p>It does, in 3 of 4 rows. <a href='?step=9' data-step='9'>The division</a> comes next.</p>",
+}
+READING: dict[str, Any] = {
+    "questions": [RISES],
     "notes": {"-1": "<p>Welcome everyone.</p>", "9": "<p>The one division.</p>"},
+}
+ELSEWHERE: dict[str, Any] = {
+    "questions": [
+        RISES
+        | {
+            "answer": "<p>See <a href='/lessons/online-softmax?inputs=equal&step=5&cell=li.0.0' class='go other'>that run</a>"
+            " after <a href='?step=9' data-step='9'>the division</a>.</p>"
+        }
+    ],
+    "notes": {"8": "<p>Go to <a href='?step=14' data-step='14'>the second block</a>.</p>"},
 }
 
 
@@ -90,6 +99,65 @@ def test_a_clicker_goes_from_the_title_to_the_end_and_back(page: Page, context: 
     at(page, 17)
 
 
+# While it opens
+
+
+def slowed(context: BrowserContext) -> None:
+    """The recording takes a moment, so that there is time to press keys."""
+    context.route(re.compile(r"/api/recordings"), lambda route: (threading.Event().wait(0.8), route.continue_()))
+
+
+@pytest.mark.parametrize("page_of", ["", "/presenter"])
+def test_keys_pressed_while_it_opens_are_done_once_it_is(page: Page, context: BrowserContext, site: str, page_of: str) -> None:
+    asks(context, {"questions": [], "notes": {}})
+    hall = opened(page, site + FA2) if page_of else page
+    asked = context.new_page() if page_of else page
+    slowed(context)
+    with asked.expect_request(re.compile(r"/api/recordings")):
+        asked.goto(site + FA2 + page_of, wait_until="domcontentloaded")
+    assert asked.locator(".strip .line, .preview-frame svg").count() == 0
+    asked.evaluate("window.stays = true")
+    for key in ("PageDown", "PageDown", "Shift+ArrowRight", "ArrowLeft", "PageDown"):
+        asked.keyboard.press(key)
+    at(hall, 5)
+    assert asked.evaluate("window.stays")
+
+
+def test_a_lecture_that_does_not_open_says_so_and_tries_again(page: Page, context: BrowserContext, site: str) -> None:
+    asks(context, {"questions": [], "notes": {}})
+    slowed(context)
+    context.route(re.compile(r"/api/recordings"), lambda route: route.abort(), times=1)
+    page.goto(site + FA2)
+    page.keyboard.press("PageDown")  # before it is known to have failed
+    alert, again = page.get_by_role("alert"), page.get_by_role("button", name="Try again")
+    expect(alert).to_contain_text("The server does not answer.")
+    title = page.get_by_role("heading", name="FlashAttention 2")
+    expect(title).to_be_visible()
+    for part in (title, alert, again):  # nothing lies over it
+        assert part.evaluate("""node => {
+          const { x, y, width, height } = node.getBoundingClientRect();
+          return node.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+        }""")
+    page.keyboard.press("PageDown")  # neither is this meant for the lecture that opens then
+    again.click()
+    expect(page.locator(".strip .line")).to_be_visible()
+    expect(alert).to_have_count(0)
+    card(page, "title")
+    page.keyboard.press("PageDown")
+    at(page, 0)
+
+
+def test_a_link_into_the_middle_shows_no_title_on_its_way(page: Page, context: BrowserContext, site: str) -> None:
+    asks(context, {"questions": [], "notes": {}})
+    slowed(context)
+    for place in ("?step=8", "?step=18&card=end"):
+        with page.expect_request(re.compile(r"/api/recordings")):
+            page.goto(site + FA2 + place, wait_until="domcontentloaded")
+        expect(page.locator("#title")).to_be_hidden()
+        expect(page.locator(".strip .line")).to_be_visible()
+        expect(page.locator("#title")).to_be_hidden()
+
+
 def test_blank_full_screen_and_the_keys_of_a_clicker(page: Page, context: BrowserContext, site: str) -> None:
     asks(context, {"questions": [], "notes": {}})
     opened(page, site + FA2 + "?step=8")
@@ -102,9 +170,9 @@ def test_blank_full_screen_and_the_keys_of_a_clicker(page: Page, context: Browse
         at(page, 8)
     page.evaluate("window.stays = true")
     page.keyboard.press("F5")  # begins a show: it must not load the page anew
-    page.wait_for_function("document.fullscreenElement !== null")
+    expect(page.locator("html:fullscreen")).to_have_count(1)
     page.keyboard.press("f")
-    page.wait_for_function("document.fullscreenElement === null")
+    expect(page.locator("html:fullscreen")).to_have_count(0)
     assert page.evaluate("window.stays")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("Shift")
@@ -166,6 +234,111 @@ def test_a_question_waits_until_it_is_answered(page: Page, context: BrowserConte
     page.keyboard.press("PageUp")
     question.get_by_role("link", name="The division").click()
     at(page, 9)
+
+
+def test_a_key_held_down_goes_on_but_neither_flickers_nor_answers(page: Page, context: BrowserContext, site: str) -> None:
+    asks(context, READING)
+    opened(page, site + FA2)
+    for presses in (3, 4):  # the first is pressed, the others are the key's own repeats
+        for _ in range(presses):
+            page.keyboard.down("b")
+        page.keyboard.up("b")
+        expect(page.locator("#blank")).to_be_visible()
+        page.keyboard.press("b")
+        expect(page.locator("#blank")).to_be_hidden()
+    for _ in range(9):
+        page.keyboard.down("PageDown")
+    card(page, "question")
+    page.keyboard.up("PageDown")
+    page.keyboard.press("PageDown")
+    card(page, "answer")
+
+
+def test_a_link_to_another_run_stays_in_the_hall_and_leaves_the_presenter_where_it_is(
+    page: Page, context: BrowserContext, site: str
+) -> None:
+    asks(context, ELSEWHERE)
+    hall = opened(page, site + FA2 + "?step=8&card=answer-rises")
+    desk = context.new_page()
+    desk.goto(site + FA2 + "/presenter")
+    expect(desk.locator("#where")).to_have_text("stop 5 of 12")
+    with context.expect_page() as popup:
+        desk.locator("#notes").get_by_role("link", name="that run").click()
+    expect(popup.value).to_have_url(re.compile("/lessons/online-softmax"))
+    popup.value.close()
+    desk.locator("#now").get_by_role("link", name="the division").click()  # asks the hall
+    at(hall, 9)
+    hall.keyboard.press("PageUp")
+    desk.locator("#notes").get_by_role("link", name="the second block").click()
+    at(hall, 14)
+    hall.go_back()
+    at(hall, 8)
+    hall.keyboard.press("PageUp")
+    hall.locator("#question").get_by_role("link", name="that run").click()
+    expect(hall).to_have_url(f"{site}/lecture/online-softmax?inputs=equal&step=5&cell=li.0.0")
+    expect(hall.locator(".strip .place")).to_have_text(re.compile("^step 5 of "))
+    hall.go_back()
+    card(hall, "answer")
+
+
+def test_two_lectures_in_one_browser_do_not_drive_each_other(page: Page, context: BrowserContext, site: str) -> None:
+    asks(context, {"questions": [], "notes": {}})
+    addresses = ("", "?order=together", "?seqlen_k=12", "?causal=true")
+    halls = [opened(context.new_page(), site + FA2 + one) for one in addresses]
+    desks = [context.new_page() for _ in addresses]
+    for desk, one in zip(desks, addresses, strict=True):
+        desk.goto(f"{site}{FA2}/presenter{one}")
+        expect(desk.locator("#where")).to_contain_text("stop 0 of")
+    for moved, hall in enumerate(halls):
+        desks[moved].keyboard.press("PageDown")
+        at(hall, 0)
+        desks[moved].keyboard.press("Shift+PageDown")
+        at(hall, 1)
+        expect(desks[moved].locator("#where")).to_contain_text("step 1 of")
+        for n, (other, desk) in enumerate(zip(halls, desks, strict=True)):
+            if n > moved:
+                card(other, "title")
+                expect(desk.locator("#where")).to_contain_text("stop 0 of")
+            elif n < moved:
+                at(other, 1)
+
+
+def test_what_the_presenter_previews_stays_inside_its_panels(page: Page, context: BrowserContext, site: str) -> None:
+    """Every line of arithmetic stands inside the block's SRAM, and the panel's border inside the preview."""
+    asks(context, {"questions": [], "notes": {}})
+    count = 0
+    for lecture, step in (("flash-decoding", 8), ("flash-attention-2", 8), ("flash-attention-1", 5)):
+        for size in (WIDE, ViewportSize(width=1920, height=1080), ViewportSize(width=1280, height=720)):
+            page.set_viewport_size(size)
+            page.goto(f"{site}/lecture/{lecture}/presenter?step={step}")
+            expect(page.locator(".preview-frame .f-arithmetic").first).to_be_attached()
+            for preview in page.locator(".preview-box").all():
+                box = preview.bounding_box()
+                panel = preview.locator("[data-key='p0']").bounding_box()
+                assert box is not None
+                assert panel is not None
+                assert box["x"] + 0.5 <= panel["x"]
+                assert panel["x"] + panel["width"] <= box["x"] + box["width"] - 0.5
+                for line in preview.locator(".f-arithmetic").all():
+                    stands = line.bounding_box()
+                    assert stands is not None
+                    assert panel["y"] < stands["y"]
+                    assert stands["y"] + stands["height"] < panel["y"] + panel["height"], line.inner_text()
+                    count += 1
+    assert count > 30
+
+
+def test_a_phones_strip_holds_its_buttons_and_its_place(page: Page, context: BrowserContext, site: str) -> None:
+    asks(context, {"questions": [], "notes": {}})
+    page.set_viewport_size(PHONE)
+    page.goto(f"{site}/lecture/standard?step=54")
+    expect(page.locator(".strip .place")).to_have_text("step 54 of 54")
+    page.mouse.move(100, 300)
+    place = page.locator(".strip .place").bounding_box()
+    assert place is not None
+    buttons = [one.bounding_box() for one in page.locator(".strip .control:visible").all()]
+    assert len(buttons) >= 4
+    assert all(box is not None and box["x"] + box["width"] < place["x"] for box in buttons)
 
 
 def test_the_presenters_window_and_the_hall_move_each_other(page: Page, context: BrowserContext, site: str) -> None:
@@ -308,6 +481,18 @@ def test_students_follow_look_around_and_come_back(
     wire.whole = True
     expect(place).to_have_text("step 11 of 18", timeout=15_000)  # level again, at the right step
     expect(said).to_have_text("Following the lecturer.")
+
+    # More than the server takes: it is said, and the page still learns where the lecturer is.
+    late = browser.new_context(viewport=PHONE, reduced_motion="reduce")
+    asks(late, READING)
+    where = re.compile(rf"{urlsplit(link).path.replace('/f/', '/api/follow/')}(/events)?$")
+    late.route(where, lambda route: route.fulfill(status=503, json={"error": "full"}) if route.request.url.endswith("/events")
+               else route.fulfill(json=late.request.get(route.request.url).json() | {"full": True}))  # fmt: skip
+    full = late.new_page()
+    full.goto(wire.address + urlsplit(link).path)
+    expect(full.locator("#said")).to_contain_text("As many follow live as the server takes")
+    expect(full.locator(".player .place")).to_have_text("step 11 of 18")
+    late.close()
 
     # The next lecture of the course goes on with the same students; so does the hall's own reload.
     hall.goto(site + "/lecture/online-softmax?step=3")

@@ -67,12 +67,11 @@ export function arithmeticItems(key, { row, lines }, room, m) {
   const size = m.font.text, high = size * 1.32, gap = 2 * size;
   const rows = Math.floor((room.h + 1) / high);
   if (!lines.length || rows < 1) return [];
-  const top = room.y + Math.min(size, Math.max(0, room.h - 2 * high) / 2); // in the middle of what is left, where that is more
   const label = row === null ? 'moves' : `row ${row}`;
   const left = room.x + (label.length + 2) * size * MONO;
   const right = room.x + room.w;
   const items = [];
-  const put = (name, x, n, text, cls) => items.push({ kind: 'text', key: `${key}/${name}`, x, y: top + n * high + size, text, size, cls, anchor: 'start' });
+  const put = (name, x, n, text, cls) => items.push({ kind: 'text', key: `${key}/${name}`, x, y: room.y + n * high + size, text, size, cls, anchor: 'start' });
   const ends = Array(rows).fill(left); // where each row is free
   for (const { name, key: of = name, text } of lines) {
     const cls = `arithmetic hue-${hueOf(name)}`;
@@ -87,5 +86,7 @@ export function arithmeticItems(key, { row, lines }, room, m) {
     }
   }
   if (items.length) put('row', room.x, 0, label, 'arithmetic quiet');
-  return items;
+  const taken = Math.max(2, ...items.map(({ y }) => (y - room.y - size) / high + 1));
+  const lower = Math.min(size, Math.max(0, room.h - taken * high) / 2); // in the middle of what is left, where that is more
+  return items.map((item) => ({ ...item, y: item.y + lower }));
 }
