@@ -5,6 +5,8 @@
 //   svgText(node) -> string                                  as a file holds it
 //   pngOf(node, scale) -> Promise<Blob>
 
+import { drawHatching } from './hatching.js';
+
 const SVG = 'http://www.w3.org/2000/svg';
 const XLINK = 'http://www.w3.org/1999/xlink';
 const MARGIN = 12;
@@ -88,13 +90,14 @@ function prune(copy) {
 export function standalone(svg, { title, description, ground }) {
   const copy = /** @type {SVGSVGElement} */ (svg.cloneNode(true));
   dress(svg, copy, PROPERTIES);
+  const id = copy.querySelector('pattern').id.split('-')[0];
+  drawHatching(copy);
   prune(copy);
   const [, , width, height] = svg.getAttribute('viewBox').split(' ').map(Number);
   const [w, h] = [width + 2 * MARGIN, height + 2 * MARGIN];
   copy.setAttribute('viewBox', `${-MARGIN} ${-MARGIN} ${w} ${h}`);
   copy.setAttribute('width', String(w));
   copy.setAttribute('height', String(h));
-  const id = copy.querySelector('pattern').id.split('-')[0];
   copy.setAttribute('role', 'img');
   copy.setAttribute('aria-labelledby', `${id}-title ${id}-desc`);
   const make = (tag, attributes, text = '') => {

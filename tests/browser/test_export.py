@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 from pypdf import PdfReader
+from pypdf.generic import DictionaryObject
 
 import flashstep as fs
 from flashstep.app import export
@@ -97,8 +98,8 @@ def test_a_step_is_saved_as_it_is_shown(page: Page, site: str, browser: Browser,
     assert not {name for node in root.iter() for name in node.attrib} & {"class", "style", "data-key"}
     plain = text.decode()
     assert not re.search(r"var\(|color-mix|color\(|\brgba?\(|currentcolor", plain, re.IGNORECASE)
-    targets = {node.get("id") for node in root.iter()}
-    assert set(re.findall(r"url\(#([^)]+)\)", plain)) <= targets
+    assert "url(#" not in plain  # hatching is drawn: not every program knows a pattern
+    assert f"{SVG}pattern" not in {node.tag for node in root.iter()}
     links = re.findall(r'href="([^"]{0,30})', plain)
     assert all(link.startswith("data:image/png") for link in links)
     assert bool(links) == ("seqlen_q=64" in address)
@@ -112,6 +113,52 @@ def test_a_step_is_saved_as_it_is_shown(page: Page, site: str, browser: Browser,
         for data, kind, scale in ((text, "image/svg+xml", 1), (picture, "image/png", 2)):
             inside = [scale * x for x in (12, 12, *size)]  # without the margin
             assert other.evaluate(COMPARE, [[url(shown, "image/png"), [0, 0, 0, 0]], [url(data, kind), inside]]) < 20
+
+
+# Each pattern of the figure on a rectangle that cuts it anywhere, and the same drawn as shapes, as two pictures.
+HATCHED = """async () => {
+  const { drawHatching } = await import("/static/player/hatching.js");
+  const figure = document.querySelector(".figure-svg");
+  const picture = (svg) => `data:image/svg+xml,${encodeURIComponent(new XMLSerializer().serializeToString(svg))}`;
+  const make = (tag, attributes) => {
+    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    return node;
+  };
+  return [...figure.querySelectorAll("pattern")].map((pattern) => {
+    const svg = make("svg", { width: 120, height: 90, viewBox: "0 0 120 90" });
+    const copy = pattern.cloneNode(true);
+    [...pattern.children].forEach((mark, n) => {
+      const style = getComputedStyle(mark);
+      for (const name of ["fill", "opacity"]) copy.children[n].setAttribute(name, style[name]);
+      copy.children[n].removeAttribute("class");
+    });
+    const defs = make("defs", {});
+    defs.append(copy);
+    const turned = make("g", { transform: "translate(4.5 2.25)" });
+    const look = { fill: `url(#${pattern.id})`, opacity: 0.8, "fill-opacity": 0.9, stroke: "#000000", "stroke-width": 2 };
+    turned.append(make("rect", { x: 3, y: 7.5, width: 101, height: 69, ...look }));
+    svg.append(defs, turned);
+    const before = picture(svg);
+    drawHatching(svg);
+    const left = svg.querySelectorAll("pattern, [fill^=url]").length;
+    return { name: pattern.id.split("-")[1], before, after: picture(svg), left };
+  });
+}"""
+
+
+def test_hatching_is_drawn_as_it_looked(page: Page, site: str) -> None:
+    opened(page, f"{site}/explore/flash-attention-2?step=2")
+    found = page.evaluate(HATCHED)
+    assert [one["name"] for one in found] == ["guarded", "stale", "uninit", "ninf", "inf", "nan"]
+    for one in found:
+        assert one["left"] == 0
+        assert one["before"] != one["after"]
+        whole = [0, 0, 120, 90]
+        assert page.evaluate(COMPARE, [[one["before"], whole], [one["after"], whole]]) < 12, one["name"]
+    blank = "data:image/svg+xml," + "%3Csvg xmlns='http://www.w3.org/2000/svg' width='120' height='90'/%3E"
+    for one in found:  # and the comparison would see a mark that is missing
+        assert page.evaluate(COMPARE, [[one["before"], whole], [blank, whole]]) > 20, one["name"]
 
 
 def test_saving_by_keyboard(page: Page, site: str) -> None:
@@ -285,7 +332,9 @@ def test_a_handout_prints_each_chosen_step_with_its_caption(page: Page, site: st
         page.get_by_role("radio", name="one" if per == 1 else "two").check()
         expect(page.locator("#paper")).to_have_attribute("data-per", str(per))
         laid(page)
-        pages = [flat(sheet.extract_text()) for sheet in PdfReader(BytesIO(page.pdf(format=paper))).pages]
+        reader = PdfReader(BytesIO(page.pdf(format=paper)))
+        assert pictures(reader) == 0  # lines and letters are sharp on any printer, and small: hatching was half a megabyte a step
+        pages = [flat(sheet.extract_text()) for sheet in reader.pages]
         assert len(pages) == len(paged), f"{len(pages)} pages of {paper} with {per} on each"
         assert flat("FlashAttention 2") in pages[0]
         for n, (text, steps) in enumerate(zip(pages, paged, strict=True), 1):
@@ -295,6 +344,12 @@ def test_a_handout_prints_each_chosen_step_with_its_caption(page: Page, site: st
             assert text.count("Step") == len(steps)
             assert flat(f"{n} of {len(paged)}") in text
             assert flat("Or tick them") not in text
+
+
+def pictures(reader: PdfReader) -> int:
+    """How many pictures a PDF holds, those inside its patterns too."""
+    found = [reader.get_object(n) for n in range(1, int(str(reader.trailer["/Size"])))]
+    return sum(1 for one in found if isinstance(one, DictionaryObject) and one.get("/Subtype") == "/Image")
 
 
 def flat(text: str) -> str:
