@@ -18,7 +18,9 @@ PREFIX = "my-"  # of these sizes in a page's address, where the recorded run has
 # The number of SMs as the makers give it.
 GPUS = (("H200, H100 SXM", 132), ("A100", 108))
 COUNTS = (1, 2, 3, 4, 6, 8, 16, 32, 64)  # numbers of splits that are set side by side
-WHOLE = re.compile(r"[0-9]{1,9}")
+WHOLE = re.compile(r"0*[0-9]{1,9}")
+TYPED = 200  # characters of what was typed that a form gives back
+TOLD = 24  # of which an error repeats so many
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def parse(query: Mapping[str, str], prefix: str = "") -> Parsed:
     found: dict[str, int] = asdict(usual())
     texts, errors = {}, {}
     for name, field in FIELDS.items():
-        text = " ".join(query.get(prefix + name, "").split())[:24]
+        text = " ".join(query.get(prefix + name, "").split())[:TYPED]
         texts[name] = text
         if not text:
             continue
@@ -82,8 +84,9 @@ def parse(query: Mapping[str, str], prefix: str = "") -> Parsed:
         if WHOLE.fullmatch(said) and field.least <= int(said) <= field.most:
             found[name] = int(said)
         else:
-            errors[name] = f"“{text}” will not do; write a whole number from {field.least:,} to {field.most:,}."
-    if not texts["kv_heads"] or "kv_heads" in errors:
+            told = text if len(text) <= TOLD else f"{text[:TOLD]} …"
+            errors[name] = f"“{told}” will not do; write a whole number from {field.least:,} to {field.most:,}."
+    if not texts["kv_heads"] or "kv_heads" in errors or "heads" in errors:  # what shares unknown heads is not judged
         found["kv_heads"] = found["heads"]
     elif found["heads"] % found["kv_heads"]:
         shared = f"{found['kv_heads']} cannot share {plural(found['heads'], 'head')} evenly; use a divisor of {found['heads']}."

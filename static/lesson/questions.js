@@ -23,7 +23,8 @@ export function questions(sections) {
 /** "right" where both are the same number as far as it was written, or the same words; else "". */
 function verdict(text, result) {
   if (!text || !result) return "";
-  const plain = (one) => one.trim().toLowerCase().replaceAll(",", "").replaceAll("−", "-").replaceAll("∞", "infinity");
+  const plain = (one) => one.trim().toLowerCase().replaceAll(",", "").replaceAll("−", "-").replaceAll("∞", "infinity")
+    .replace(/^minus /, "-").replace(/inf$/, "infinity");
   const [a, b] = [plain(text), plain(result)];
   if (a === b) return "right";
   const [x, y] = [Number(a), Number(b)];

@@ -52,8 +52,8 @@ def sizes_of(name: str) -> list[Sizes]:
 
 # A plural behind a lone 1, which may stand in a formula of its own: "B · H = 1 blocks", "all 1 scores", "1 query tiles".
 MANY_OF_ONE = re.compile(
-    r"(?<![\w.,^])1[ ]+(?:(?:query|key|row|column)[ ]+)?(?:rows|columns|keys|queries|tiles|blocks|splits|steps|numbers|scores|heads"
-    r"|turns|times|matrices|sequences|SMs)\b|\ball[ ]+1\b(?!\.)"
+    r"(?<![\w.,^])1[ ]+(?:(?:query|key|row|column)[ ]+)?(?:rows|columns|keys|queries|tiles|blocks|splits|steps|numbers"
+    r"|scores|heads|turns|times|matrices|sequences|SMs)\b|\ball[ ]+1\b(?!\.)"
 )
 CASES = [pytest.param(name, sizes, id=f"{name} {sizes}") for name in LESSONS for sizes in sizes_of(name)]
 
@@ -151,7 +151,9 @@ def test_a_lesson_reads_well_at_any_sizes(name: str, sizes: Sizes) -> None:
         assert question.answer
 
 
-SEEN = re.compile(r'<section class="question" id="q-([^"]+)">(?:(?!</section>).)*?data-step="(\d+)"([^>]*)>See it in the figure', re.S)
+SEEN = re.compile(
+    r'<section class="question" id="q-([^"]+)">(?:(?!</section>).)*?data-step="(\d+)"([^>]*)>See it in the figure', re.DOTALL
+)
 
 
 @pytest.mark.parametrize(("name", "sizes"), CASES)
@@ -173,6 +175,18 @@ def test_what_an_answer_lets_see_in_the_figure_is_that_answer(name: str, sizes: 
         assert results[question] == words.number(number), question
     if not sizes:
         assert found
+
+
+@pytest.mark.parametrize(("name", "sizes"), CASES)
+def test_a_section_says_so_where_no_step_is_its_own(name: str, sizes: Sizes) -> None:
+    run, text = reading(name, sizes)
+    there = {int(kind) for kind in run.trace.steps_kind}
+    sections = re.findall(r'<div class="of-step" data-kinds="([^"]*)">\n(<p class="absent">)?', text.html)
+    assert sections
+    for kinds, absent in sections:
+        assert bool(absent) == there.isdisjoint(map(int, kinds.split())), kinds
+    if sizes == {"seqlen_k": 0}:
+        assert any(absent for _, absent in sections)
 
 
 @pytest.mark.parametrize("name", list(closedforms.FORMS))
@@ -290,6 +304,58 @@ def test_the_walk_says_what_show_says(client: TestClient, name: str) -> None:
         found = plain.find(line.strip(), at)
         assert found >= 0, line
         at = found
+
+
+# ---- what holds at some sizes and not at others
+
+
+def plain(name: str, sizes: Sizes) -> str:
+    _, text = reading(name, sizes)
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", "", text.html)))
+
+
+@pytest.mark.parametrize("name", ["online-softmax", "flash-attention-1", "flash-attention-2", "flash-decoding"])
+def test_no_other_seed_is_promised_to_raise_what_the_inputs_keep_level(name: str) -> None:
+    run, _ = reading(name, {"inputs": "equal"})
+    trace = run.trace
+    factors = {float(x) for t in range(len(trace.steps)) for x in trace.state(t).get("alpha", np.empty(0)).ravel()}
+    assert factors == {0.0, 1.0}
+    said = plain(name, {"inputs": "equal"})
+    assert "1$ throughout" not in said
+    assert "nothing to correct" in said or "corrects nothing: it is zero where a row sees its first" in said
+    assert "will show" not in said
+
+
+@pytest.mark.parametrize("size", [1, 5, 7, 8])
+def test_tiles_double_only_where_they_are_full(size: int) -> None:
+    asked = {"seqlen_q": size, "seqlen_k": size}
+    said = plain("standard", asked)
+    rows = recorded("standard", asked).tiling.block_rows
+    now, then = (-(-times * size // rows) for times in (1, 2))
+    assert ("twice the rows are read by twice the tiles" in said) == (then == 2 * now)
+    if then < 2 * now:
+        assert re.search(rf"but {then} tiles? of queries in place of {now} and", said)
+
+
+@pytest.mark.parametrize(("keys", "splits", "size"), [(8, 2, 4), (0, 2, 0), (5, 4, 2), (5, 8, 1)])
+def test_a_splits_keys_are_as_the_formula_has_them(keys: int, splits: int, size: int) -> None:
+    said = plain("flash-decoding", {"seqlen_k": keys, "splits": splits})
+    assert rf"C = \lceil M / n_s \rceil keys, {size} here" in said
+    assert f"So C = {size}, and" in said
+
+
+def test_splits_of_one_maximum_are_not_told_apart() -> None:
+    assert "All splits have the same maximum" in plain("flash-decoding", {"inputs": "equal"})
+    assert "has the lowest maximum" in plain("flash-decoding", {})
+
+
+@pytest.mark.parametrize("name", [name for name in LESSONS if not KERNELS[name].matrix])
+def test_a_key_mask_is_counted_in_words_too(name: str) -> None:
+    said = {inputs: plain(name, {"inputs": inputs}) for inputs in ("random", "first-tile-masked")}
+    trips = {inputs: text.partition("Trips across HBM")[2].partition("The edges")[0] for inputs, text in said.items()}
+    told = re.compile(r"The key mask: with the keys|The mask, which this run has, is read with the keys")
+    assert told.search(trips["first-tile-masked"])
+    assert not told.search(trips["random"])
 
 
 # ---- the answers, worked out again

@@ -144,6 +144,25 @@ def test_the_page_says_what_the_api_says(client: TestClient, sizes: dict[str, in
         assert f"{one['engine']} {one['splits']:,} {one['why']}" in text
 
 
+def test_what_was_typed_stays_in_the_form(client: TestClient) -> None:
+    long = "12345678901234567890123456789012345678901234567890"
+    sent = {"heads": "abc", "kv_heads": "5", "seqlen_k": long, "sms": "-3", "batch": "NaN"}
+    page = client.get(PAGE, params={f"my-{name}": text for name, text in sent.items()})
+    assert page.status_code == 200
+    for name, text in sent.items():
+        shown = re.findall(rf'<input type="text"[^>]* name="my-{name}" value="([^"]*)"', page.text)
+        assert shown == 2 * [text], name  # in both forms
+    said = unescape(page.text)
+    assert f"“{long[: occupancy.TOLD]} …” will not do; write a whole number from 0 to 67,108,864." in said
+    assert "“-3” will not do; write a whole number from 1 to 1,000." in said
+    assert "cannot share" not in said  # 5 may divide the heads that were meant
+    assert len(re.findall(r'name="my-\w+"[^>]* aria-invalid="true"', page.text)) == 2 * 4
+
+
+def test_leading_zeros_are_a_number_all_the_same(client: TestClient) -> None:
+    assert asked(client, {})["sizes"]["sms"] == client.get("/api/splits?sms=000000000000132").json()["sizes"]["sms"] == 132
+
+
 def test_a_decode_stays_in_the_address(client: TestClient) -> None:
     page = client.get(f"{PAGE}?seqlen_k=6&my-heads=8&theme=dark").text
     form = re.search(r'<form[^>]*class="decode-form".*?</form>', page, re.DOTALL)

@@ -76,6 +76,38 @@ def test_a_formula_shows_the_numbers_of_the_step(page: Page, site: str) -> None:
     expect(rule.locator(".letters")).to_be_visible()
 
 
+@pytest.mark.parametrize("name", list(LESSONS))
+def test_every_step_marks_one_section_and_its_rules_show_its_numbers(page: Page, site: str, name: str) -> None:
+    trace = fs.record(name, values="all").trace
+    last = len(trace.steps) - 1
+    page.add_init_script("localStorage.setItem('flashstep.formulas', 'numbers')")
+    opened(page, f"{site}/lessons/{name}")
+    marked, ruled = set(), 0
+    for t in range(1, last + 1):
+        page.keyboard.press("ArrowRight")
+        expect(place(page)).to_have_text(f"step {t} of {last}")
+        expect(page.locator("#player .caption-text")).to_have_text(trace.steps[t].caption)
+        sections, rules = page.evaluate(
+            """() => {
+              const here = [...document.querySelectorAll(".of-step[aria-current=step]")];
+              const said = (rule, part) => [...rule.querySelectorAll(part)].map((one) => one.textContent).join(" ");
+              return [here.map((one) => one.dataset.kinds), here.flatMap((one) => [...one.querySelectorAll(".live")])
+                .map((rule) => [rule.dataset.slot, rule.dataset.row, rule.dataset.col,
+                  said(rule, ".live-line"), said(rule, ".live-note")])];
+            }"""
+        )
+        assert len(sections) == 1, (t, trace.steps[t].label)
+        assert str(trace.steps_kind[t]) in sections[0].split()
+        marked.add(sections[0])
+        for slot, row, col, line, note in rules:
+            table = trace.state(t)[slot]
+            number = words.number(float(table.reshape(len(table), -1)[int(row), int(col)]))
+            assert line.rstrip().endswith(f"= {number}"), (t, slot, line)
+            ruled += "at this step" in note
+    assert len(marked) == page.locator(".of-step").count()
+    assert ruled >= last / 3
+
+
 def test_a_question_keeps_the_prediction_beside_the_answer(page: Page, site: str) -> None:
     opened(page, f"{site}/lessons/online-softmax")
     text = read(LESSONS["online-softmax"], fs.record("online-softmax"))
@@ -94,6 +126,7 @@ def test_a_question_keeps_the_prediction_beside_the_answer(page: Page, site: str
 
 def test_keys_read_the_text_and_step_the_figure(page: Page, site: str) -> None:
     opened(page, f"{site}/lessons/standard")
+    page.evaluate("document.fonts.ready.then(() => true)")  # the text is as long as it will be
     page.keyboard.press("End")  # a text scrolls to its end, and the figure stays
     expect(page.get_by_role("heading", name="Papers and further reading")).to_be_in_viewport()
     expect(place(page)).to_have_text(re.compile("step 0 of"))
