@@ -329,8 +329,8 @@ class Facts:
         lines = [f"| array | direction | {form} | comes to | ledger |", "|:--|:--|:--|--:|--:|"]
         for term in self._terms():
             way = "read" if term.way == "loads" else "written"
-            array, asked = term.array.replace("_", " "), self.ledger(term.array, term.way)
-            lines.append(f"| {array} | {way} | ${term.tex}$ | {count(term.elements)} | {count(asked)} |")
+            asked = self.ledger(term.array, term.way)
+            lines.append(f"| {term.array} | {way} | ${term.tex}$ | {count(term.elements)} | {count(asked)} |")
         lines.append(f"| **all** | | | **{count(self.closed_total())}** | **{count(self.traffic())}** |")
         return "\n".join(lines)
 
