@@ -341,6 +341,45 @@ def test_a_phones_strip_holds_its_buttons_and_its_place(page: Page, context: Bro
     assert all(box is not None and box["x"] + box["width"] < place["x"] for box in buttons)
 
 
+SIZES = [(1920, 1080), (1366, 768), (1280, 720), (1024, 768), (1024, 640), (960, 540), (683, 384)]
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_the_longest_answer_leaves_its_figure_whole(
+    page: Page, context: BrowserContext, site: str, width: int, height: int
+) -> None:
+    """At each size, the last of them what a zoom of 200 % leaves, the figure has its room, and the answer begins below it."""
+    prompt, answer = "How many of them would there be? " * 7, "There would be two of each. " * 14
+    asks(context, {"questions": [RISES | {"prompt": f"<p>{prompt}</p>", "answer": f"<p>{answer}</p>"}], "notes": {}})
+    page.set_viewport_size({"width": width, "height": height})
+    page.goto(f"{site}{FA2}?step=8&card=answer-rises")
+    expect(page.locator("#question")).to_contain_text("There would be two")
+    expect(page.locator(".strip .place")).to_have_text("step 8 of 18")
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    page.wait_for_timeout(200)  # the figure takes its room's size a moment after
+    figure, question, strip = (page.locator(part).bounding_box() for part in (".figure-svg", "#question", "#bar"))
+    assert figure is not None
+    assert question is not None
+    assert strip is not None
+    assert figure["height"] > 280
+    assert figure["y"] + figure["height"] <= question["y"] + 1
+    assert question["y"] + question["height"] <= strip["y"] + 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_question_in_the_presenters_list_is_a_row_like_the_others(page: Page, context: BrowserContext, site: str) -> None:
+    asks(context, READING)
+    for height in (768, 560):
+        page.set_viewport_size({"width": 1366, "height": height})
+        page.goto(f"{site}{FA2}/presenter")
+        rows = [page.locator(f".place-row.{kind}") for kind in ("question", "answer", "end")]
+        looks = [row.evaluate("""node => {
+          const { position, borderTopWidth, paddingLeft, fontSize } = getComputedStyle(node);
+          return [position, borderTopWidth, paddingLeft, fontSize];
+        }""") for row in rows]  # fmt: skip
+        assert looks[0] == looks[1] == looks[2]
+
+
 def test_the_presenters_window_and_the_hall_move_each_other(page: Page, context: BrowserContext, site: str) -> None:
     asks(context, READING)
     hall = opened(page, site + FA2)
