@@ -255,7 +255,8 @@ class Facts:
     def watch(self, slot: str = "mi", name: str | None = None, **where: int) -> Watched | None:
         """A row worth watching: the first step in which a row of `slot` rises from one finite number to another.
 
-        Of the rows that rise there, the one that rises furthest. None where no row ever does.
+        Of the rows that rise there, the one that rises furthest. None where no row ever does, or none by so much that it can
+        be seen in the numbers as they are written: equal scores may differ by how float32 rounds.
         """
         for t in self._updates(slot, name, where):
             before, after = self._table(slot, t - 1, 0), self._table(slot, t, 0)
@@ -263,8 +264,8 @@ class Facts:
                 continue
             finite = np.isfinite(before) & np.isfinite(after)
             rise = np.subtract(after, before, out=np.zeros_like(after), where=finite)[:, 0]
-            if rise.max(initial=0.0) > 0:
-                row = int(rise.argmax())
+            row = int(rise.argmax()) if len(rise) else 0
+            if rise.max(initial=0.0) > 0 and fmt(float(before[row, 0])) != fmt(float(after[row, 0])):
                 return Watched(t, row, float(before[row, 0]), float(after[row, 0]))
         return None
 

@@ -14,7 +14,7 @@ def alpha(run: Run) -> float:
     """The factor of the first rise of a finite maximum, in the row of its tile that rises furthest."""
     x = run.trace.state(0)["X"].astype(np.float64)
     rows, cols = run.tiling.block_rows, run.tiling.block_cols
-    for plane in x.reshape(-1, *x.shape[-2:])[:1]:
+    for plane in x.reshape(-1, *x.shape[-2:]):
         for top in range(0, plane.shape[0], rows):
             tile = plane[top : top + rows]
             for end in range(cols, plane.shape[1], cols):
