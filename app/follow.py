@@ -234,7 +234,7 @@ async def begin(request: Request, open_sessions: Open) -> Response:
 
 def picture(link: str) -> str:
     """The QR code of a link, as a data address: an SVG, dark on white whatever the page's colours, with its quiet zone."""
-    return str(segno.make(link, micro=False).svg_data_uri(scale=8, border=3, dark="#000", light="#fff"))
+    return str(segno.make(link, micro=False).svg_data_uri(scale=8, border=4, dark="#000", light="#fff"))
 
 
 @router.post("/{code}")
