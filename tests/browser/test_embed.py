@@ -127,6 +127,13 @@ def test_the_readmes_slide_steps_the_player(page: Page, site: str, root: Path, t
     for turn, step in (("0, true", 5), ("1, true", 8), ("1, false", 5), ("0, false", 3)):
         page.evaluate(f"turn({turn})")
         expect(place).to_have_text(re.compile(f"^step {step} of"))
+    # Turned away from, the frame is emptied; turned back to, it stands where its fragments do.
+    page.evaluate("turn(0, true)")
+    expect(place).to_have_text(re.compile("^step 5 of"))
+    source = page.evaluate("() => { const { src } = fa2; fa2.src = 'about:blank'; return src; }")
+    expect(place).to_have_count(0)
+    page.evaluate("(src) => { fa2.src = src; }", source)
+    expect(place).to_have_text(re.compile("^step 5 of"))
 
 
 def test_the_whole_page_is_framed_by_nobody_else(browser: Browser, site: str, tmp_path: Path) -> None:

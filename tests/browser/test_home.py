@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import flashstep as fs
+from flashstep.app.lessons import LESSONS
 from flashstep.kernels.registry import KERNELS
 
 pytestmark = pytest.mark.browser
@@ -22,6 +23,7 @@ def test_every_kernel_has_its_figure_in_teaching_order(page: Page, site: str) ->
         card = page.locator(f'.card[data-kernel="{name}"]')
         expect(card.locator("h2 a:not(.to-lesson)")).to_have_text(kernel.title)
         expect(card).to_contain_text(kernel.idea)
+        expect(card.locator(".number")).to_have_text(str(LESSONS[name].number))  # as the lesson calls itself
         expect(card.locator(".step")).not_to_be_empty()
 
 
