@@ -19,7 +19,7 @@ export function createTimer(host) {
   const shown = el("time", { class: "elapsed", role: "timer", "aria-label": "Time since the start" });
   const toggle = el("button", { class: "button", type: "button", on: { click: () => set(since === null ? { before, since: Date.now() } : { before: elapsed(), since: null }) } });
   const reset = el("button", { class: "button", type: "button", text: "Reset", on: { click: () => set({ before: 0, since: since === null ? null : Date.now() }) } });
-  const clock = el("time", { class: "clock", "aria-label": "Time of day" });
+  const clock = el("time", { class: "clock", title: "Time of day" });
   host.append(shown, toggle, reset, clock);
 
   function set(next) {

@@ -33,6 +33,9 @@ PAGES = {
     **{f"/lessons/{kernel}": PLAYER for kernel in ("online-softmax", "flash-decoding")},
     "/lessons/flash-attention-2/walk": "main",
     "/lecture/flash-attention-2?step=8": ".strip .line",
+    "/lecture/flash-decoding": ".strip .line",
+    "/lecture/flash-decoding?step=1&card=answer-idle": "#question .katex",
+    "/lecture/flash-attention-2?step=18&card=end": "#end h1",
     "/lecture/flash-attention-2/presenter": "main",
     "/f/": "main",
 }
@@ -138,6 +141,22 @@ def test_axe_finds_nothing_in_what_opens_on_a_page(page: Page, site: str) -> Non
     assert violations(page) == []
 
 
+def test_axe_finds_nothing_in_what_opens_in_a_lecture(page: Page, site: str) -> None:
+    opened(page, site, "/lecture/flash-attention-2?step=8")
+    page.evaluate(AXE_SCRIPT)
+    for key, name in (("?", "Keys"), ("l", "Follow this lecture")):
+        page.keyboard.press(key)
+        dialog = page.get_by_role("dialog", name=name)
+        expect(dialog).to_be_visible()
+        expect(dialog).not_to_contain_text("Opening a session")
+        assert violations(page) == [], name
+        page.keyboard.press("Escape")
+        expect(dialog).to_be_hidden()
+    page.keyboard.press("b")
+    expect(page.locator("#blank")).to_be_visible()
+    assert violations(page) == []
+
+
 def test_axe_finds_nothing_in_a_saved_file(page: Page, tmp_path: Path) -> None:
     trace = fs.record("flash-decoding").to_bytes()
     for name, html, step in (("run", export.page(trace, {"step": "9"}), 9), ("lesson", export.lesson_page(trace), 0)):
@@ -160,7 +179,8 @@ def test_every_word_of_a_figure_can_be_read(page: Page, site: str, theme: str) -
 
 @pytest.mark.parametrize("path", ["/", "/explore/flash-attention-2?step=8", "/explore/flash-attention-2?embed=1&step=8",
                                   "/compare/flash-attention-2", "/handout/flash-attention-2?steps=2,8", "/lessons/",
-                                  "/lessons/flash-attention-2"])  # fmt: skip
+                                  "/lessons/flash-attention-2", "/lecture/flash-decoding?step=1&card=answer-idle",
+                                  "/lecture/flash-attention-2/presenter", "/f/"])  # fmt: skip
 def test_at_twice_the_size_nothing_is_cut_off(page: Page, site: str, path: str) -> None:
     page.set_viewport_size(ZOOMED)
     opened(page, site, path)
@@ -179,7 +199,7 @@ def test_nothing_moves_for_whoever_wants_it_still(page: Page, browser: Browser, 
       document.dispatchEvent(new KeyboardEvent("keydown", {{ key: "ArrowRight", bubbles: true }}));
       requestAnimationFrame(() => resolve({running}));
     }})"""
-    for path in ("/explore/flash-attention-2?step=2", "/lessons/flash-attention-2"):
+    for path in ("/explore/flash-attention-2?step=2", "/lessons/flash-attention-2", "/lecture/flash-attention-2?step=8"):
         opened(page, site, path)
         assert page.evaluate(step) == 0
     assert page.evaluate(running) == 0
