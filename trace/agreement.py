@@ -102,10 +102,11 @@ class Agreement:
     device: dict[str, Any] = field(default_factory=dict)
     note: str = ""
     first_divergence: Divergence | None = None
+    findings: tuple[str, ...] = ()  # what else an engine found wrong, a sentence each: a race, a write beyond an array
 
     @property
     def ok(self) -> bool:
-        return self.first_divergence is None
+        return self.first_divergence is None and not self.findings
 
     @property
     def worst(self) -> float:
@@ -118,6 +119,7 @@ class Agreement:
             "engine": self.engine,
             "ok": self.ok,
             "first_divergence": str(self.first_divergence) if self.first_divergence else None,
+            "findings": list(self.findings),
             "worst_share_of_allowed": plain(self.worst),
             "device": self.device,
             "note": self.note,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -189,3 +190,13 @@ def test_a_verdict_names_the_place_and_is_plain_json() -> None:
     told: dict[str, Any] = json.loads(text)
     assert told["ok"] is False
     assert told["steps"][0]["slots"][0]["first"]["got"] == "nan"
+
+
+def test_what_an_engine_found_is_no_agreement() -> None:
+    good = agree(fs.record("flash-decoding").trace, [], {}, engine="test")
+    assert good.ok
+    assert good.to_json()["findings"] == []
+    found = replace(good, findings=("two threads race",))
+    assert not found.ok
+    told = found.to_json()
+    assert (told["ok"], told["first_divergence"], told["findings"]) == (False, None, ["two threads race"])
