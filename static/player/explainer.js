@@ -107,6 +107,7 @@ function createPicker(trace, replay, select) {
   function sizes() {
     const chosen = trace.nodes[Number(name.value)];
     plane.node.hidden = !chosen || chosen.kind !== "array" || chosen.planes === 1;
+    node.classList.toggle("planes", !plane.node.hidden);
     for (const [input, size] of [[plane.input, chosen?.planes ?? 1], [row.input, chosen?.rows ?? 1], [col.input, chosen?.cols ?? 1]]) {
       input.max = String(Math.max(0, size - 1));
       if (Number(input.value) > size - 1) input.value = String(Math.max(0, size - 1));
@@ -150,6 +151,5 @@ function createPicker(trace, replay, select) {
       col.input.value = String(place.col);
       plane.input.value = String(place.plane ?? 0);
     },
-    setText,
   };
 }

@@ -20,11 +20,11 @@ function roomUnder(box, placed, registers, m) {
 
 /**
  * Every box of a frame.
- * entries: [{node, plane, focus: {rt, ct} | null, split: boolean, shape}]; slots: of the launch drawn; groups: as layoutGrid;
- * hbm, sram: units, as chooseUnits gives them; m: measures; grid: the height of the row of the grids; sentence: as layoutGrid.
+ * entries: [{node, plane, focus: {rt, ct} | null, split: how many own tiles of it, shape}]; slots: of the launch drawn; groups: as layoutGrid;
+ * hbm, sram: units, as chooseUnits gives them; m: measures; grid: the height of the row of the grids; sentence, longest: as layoutGrid.
  * Returns {width, height, m, hbm: {box, arrays}, grid: {box, groups, ...}, panels: [{box, slots, registers, under}]}.
  */
-export function layout({ entries, slots, groups, sentence, width, height, m, grid, panels = 1, hbm: hbmUnits, sram }) {
+export function layout({ entries, slots, groups, sentence, longest, width, height, m, grid, panels = 1, hbm: hbmUnits, sram }) {
   const inner = width - 2 * m.pad;
   let y = 0;
 
@@ -63,7 +63,7 @@ export function layout({ entries, slots, groups, sentence, width, height, m, gri
   }
   y += hbmHeight;
   const gridBox = { x: m.pad, y: y + 9 * m.k, w: inner, h: grid + gridSpare };
-  const laid = layoutGrid(groups, sentence, gridBox, m);
+  const laid = layoutGrid(groups, sentence, longest, gridBox, m);
   y += grid + gridSpare;
 
   const framed = [];

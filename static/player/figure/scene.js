@@ -9,12 +9,13 @@ import { placesOf, planesOf, splitsOf } from './facts.js';
 import { layout } from './layout.js';
 import { gridHeight } from './layout/grid.js';
 import { FREE_BELOW, measures } from './layout/measures.js';
-import { chooseUnits } from './layout/units.js';
-import { drawGrid, gridSentence } from './scene/grid.js';
+import { chooseUnits, easy, roomy } from './layout/units.js';
+import { drawGrid } from './scene/grid.js';
 import { drawHbm } from './scene/hbm.js';
 import { drawMoves } from './scene/moves.js';
 import { planeText, plural, shapeText } from './scene/names.js';
 import { drawPanel } from './scene/panel.js';
+import { gridSentence, longestSentence } from './scene/sentence.js';
 
 /**
  * The blocks whose SRAM is drawn, up to `room`: [{block, step, active}]. Where the whole grid fits, each block keeps its
@@ -32,16 +33,19 @@ function shownBlocks(trace, order, at, room, focus = 0) {
   return Array.from({ length: blocks }, (_, block) => ({ block, step: step(block) ?? at.progress(block), active: step(block) !== undefined }));
 }
 
+/** The most blocks whose SRAM is drawn. */
+const mostPanels = (width) => (width < FREE_BELOW ? 2 : 4);
+
 /**
  * How many blocks' SRAM stands side by side: a whole grid of up to four; of a larger one as many, from two to four, as can
- * show their numbers and leave HBM its room.
+ * show numbers that are read with ease, else two that can be read at all, and leave HBM its room.
  */
-function roomFor(trace, order, launch, width, unitsFor) {
-  const most = width < FREE_BELOW ? 2 : 4;
+function roomFor(trace, order, launch, width, m, unitsFor) {
+  const most = mostPanels(width);
   if (order.name !== 'together' || (trace.launches[launch]?.blocks ?? 0) <= most) return most;
-  const legible = ({ hbm, sram }) => sram[launch]?.unit.mode === 'numbers' && (hbm.unit.mode === 'numbers' || hbm.n === null || (hbm.n > 2 && hbm.unit.ux > 5));
-  for (let panels = most; panels > 1; panels--) if (legible(unitsFor(panels))) return panels;
-  return most;
+  const [lead, hbm] = [(panels) => unitsFor(panels).sram[launch], (panels) => unitsFor(panels).hbm];
+  for (let panels = most; panels > 2; panels--) if (easy(lead(panels), m) && roomy(hbm(panels))) return panels;
+  return lead(2).unit.mode === 'numbers' && roomy(hbm(2)) ? 2 : most;
 }
 
 /** Remembers what does not change from step to step: units by size and launch. One for each figure. */
@@ -75,17 +79,19 @@ export function makeScene({ trace, replay, order, position, cell = null, focus: 
     run: part.index === launch,
     title: trace.launches.length > 1 ? part.title : `grid: ${plural(part.blocks, 'block')}`,
   }));
-  const size = `${Math.round(width)}/${height === null ? 'free' : Math.round(height)}`;
-  const grid = memory.keep(`grid/${size}`, () => gridHeight(groups, width - 2 * m.pad, m));
+  const size = `${order.name}/${Math.round(width)}/${height === null ? 'free' : Math.round(height)}`;
+  const longest = memory.keep(`longest/${size}`, () => groups.map((group) => longestSentence(trace, order, group.launch, mostPanels(width))));
+  const grid = memory.keep(`grid/${size}`, () => gridHeight(groups, longest, width - 2 * m.pad, m));
   const arrays = trace.arrays.filter((array) => array.space === 'hbm');
   const split = splitsOf(trace);
+  const splits = Math.max(0, ...trace.launches.flatMap((part) => part.grid.filter(({ axis }) => axis === 'split').map(({ size }) => size)));
   const slotsOf = trace.launches.map((each) => each.slots);
   const unitsFor = (panels) => memory.keep(`${size}/${panels}`, () => chooseUnits({
     // What a block is at changes where an array's frame stands, not how large it is.
-    entries: arrays.map((node) => ({ node, focus: null, split: Boolean(split[node.id]) && node.rowTiles > 1, shape: shapeText(node) })),
-    slots: slotsOf, width, height, panels, gridHeight: grid, m,
+    entries: arrays.map((node) => ({ node, focus: null, split: split[node.id] && node.rowTiles > 1 ? splits : 0, shape: shapeText(node) })),
+    slots: slotsOf, width, height, panels, gridHeight: grid, m, kept: memory.keep(`heights/${size}`, () => new Map()),
   }));
-  const shown = shownBlocks(trace, order, at, roomFor(trace, order, launch, width, unitsFor), wanted);
+  const shown = shownBlocks(trace, order, at, roomFor(trace, order, launch, width, m, unitsFor), wanted);
   const lead = shown.find((each) => each.active && each.block === wanted) ?? shown.find((each) => each.active) ?? null;
   const planes = planesOf(trace, started ? at.launch : -1, lead?.block ?? 0);
   const places = lead ? placesOf(trace, at.launch, lead.block, lead.step) : {};
@@ -102,13 +108,13 @@ export function makeScene({ trace, replay, order, position, cell = null, focus: 
     }
     if (turned.rt !== undefined) focus = { rt: turned.rt, ct: turned.ct ?? 0 };
     const of = planeText(node, plane);
-    return { node, plane, focus, split: Boolean(split[node.id]) && node.rowTiles > 1, of, shape: shapeText(node) };
+    return { node, plane, focus, split: split[node.id] && node.rowTiles > 1 ? splits : 0, of, shape: shapeText(node) };
   });
   const slots = trace.launches[launch]?.slots ?? [];
   const panels = Math.max(1, shown.length);
   const units = unitsFor(panels);
   const sentence = gridSentence(trace, order, at, started, shown.filter(({ active }) => active).length);
-  const frame = layout({ entries, slots, groups, sentence, width, height, m, grid, panels, hbm: units.hbm, sram: units.sram[launch] ?? { unit: units.hbm.unit, ghosts: '' } });
+  const frame = layout({ entries, slots, groups, sentence, longest: longest[launch] ?? sentence, width, height, m, grid, panels, hbm: units.hbm, sram: units.sram[launch] ?? { unit: units.hbm.unit, ghosts: '' } });
 
   const scene = {
     width: frame.width,

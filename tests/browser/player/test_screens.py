@@ -135,3 +135,17 @@ def test_a_phone_gives_the_figure_the_height(phone: Player) -> None:
     more.tap()
     expect(more).to_have_attribute("aria-expanded", "true")
     assert box(phone.caption)["height"] > height
+
+
+@pytest.mark.parametrize("width", [1366, 1100, 390, 320])
+def test_with_several_heads_the_picker_keeps_its_button_in_sight(player: Player, width: int) -> None:
+    player.open(FA2 + "?heads=4&kv_heads=2&batch=2&step=4")
+    player.page.locator(".picker select").select_option(label="Q")
+    player.page.set_viewport_size({"width": width, "height": 768})
+    button = player.page.get_by_role("button", name="Explain", exact=True)
+    assert player.page.locator(".picker.planes").is_visible()
+    panel = box(player.page.locator(".explain"))
+    at = box(button)
+    assert panel["x"] <= at["x"]
+    assert at["x"] + at["width"] <= min(width, panel["x"] + panel["width"])
+    assert player.page.evaluate("document.documentElement.scrollWidth") == width

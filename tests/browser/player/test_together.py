@@ -47,12 +47,14 @@ def test_two_blocks_side_by_side_show_their_numbers(player: Player, size: Viewpo
         expect(cells).to_have_count(16)
         assert float(cells.first.get_attribute("font-size") or 0) >= 8.9
     expect(player.page.locator(".figure text[data-key='grid/sentence0']")).not_to_contain_text("showing")
-    # Of a larger grid two to four, as many as still show their numbers; the rest are squares with their progress.
-    player.open(FA2 + "?seqlen_q=24&order=together&step=4")
-    count = 2 if size == WIDE else 3
-    expect(player.page.locator(".figure text[data-key='grid/sentence0']")).to_contain_text(f"showing {count} of 6 running blocks")
-    for n in range(count):
-        expect(player.page.locator(f".figure [data-key='p{n}/s0'] text")).to_have_count(16)
+    # Of a larger grid two to four, as many as show numbers that are read with ease; the rest are squares with their progress.
+    for path, shown, of in (("flash-attention-2?seqlen_q=24&step=4", 2, 6), ("standard?heads=4&batch=2&step=13", 4, 16)):
+        player.open(f"/explore/{path}&order=together")
+        expect(player.page.locator(".figure text[data-key='grid/sentence0']")).to_contain_text(f"showing {shown} of {of} running")
+        for n in range(shown):
+            cells = player.page.locator(f".figure [data-key='p{n}/s0'] text")
+            expect(cells).to_have_count(16)
+            assert float(cells.first.get_attribute("font-size") or 0) >= 8.9
 
 
 def test_one_block_is_spoken_of_as_one(player: Player) -> None:

@@ -9,35 +9,34 @@ const BINS = 48;
 const [SIDE, LEAST, BIN, GAP, CLOSE] = [24, 17, 10, 5, 3];
 /** Rows of squares, where the height is given and where it is free. */
 const [ROWS, FREE_ROWS] = [2, 4];
-/** A sentence of a common length, to reckon the height by. */
-const SENTENCE = 'block 10 of 48; a GPU runs blocks side by side';
-
+const NOTHING = { full: '', brief: '' };
 /**
  * How tall the row of the grids is, the same whichever launch is at work: squares, a sentence, and room for the lines to SRAM.
- * groups: as layoutGrid; width: between the margins.
+ * groups: as layoutGrid; longest: by launch, as layoutGrid; width: between the margins.
  */
-export function gridHeight(groups, width, m) {
+export function gridHeight(groups, longest, width, m) {
   const least = (m.free ? 112 : m.hall ? 46 : 64) * m.k;
   const lines = (m.free ? 53 : 21) * m.k;
   const at = (launch) => groups.map((group) => ({ ...group, run: group === launch }));
-  return Math.max(least, ...groups.map((launch) => layoutGrid(at(launch), { full: SENTENCE, brief: SENTENCE }, { x: 0, y: 0, w: width }, m).bottom + lines));
+  return Math.max(least, ...groups.map((launch) => layoutGrid(at(launch), NOTHING, longest[launch.launch], { x: 0, y: 0, w: width }, m).bottom + lines));
 }
 
 /**
  * Squares of the launches' grids, and the sentence that says what runs: beside the squares where it fits, else above them
  * (below would be under the lines to SRAM).
- * groups: [{launch, blocks, run: boolean, per: size of the first axis, title}]; sentence: {full, brief}.
+ * groups: [{launch, blocks, run: boolean, per: size of the first axis, title}]; sentence: {full, brief}; longest: the same, of
+ * the longest that this launch comes to: by it the places are chosen, so that the squares stand still from step to step.
  */
-export function layoutGrid(groups, { full, brief }, box, m) {
+export function layoutGrid(groups, sentence, longest, box, m) {
   const laid = placeSquares(groups, box, m);
   const size = m.font.text;
-  const beside = laid.apart || m.hall ? brief : full;
-  if (laid.end.y === box.y && textWidth(beside, size) <= box.x + box.w - laid.end.x) {
-    return { ...laid, sentence: { lines: [beside], x: laid.end.x, y: laid.end.y + laid.side / 2 + size * 0.36 } };
+  const length = laid.apart || m.hall ? 'brief' : 'full';
+  if (laid.end.y === box.y && textWidth(longest[length], size) <= box.x + box.w - laid.end.x) {
+    return { ...laid, sentence: { lines: [sentence[length]], x: laid.end.x, y: laid.end.y + laid.side / 2 + size * 0.36 } };
   }
-  const lines = wrap(m.hall ? brief : full, box.w, size);
-  const down = lines.length * size * 1.35 + 4 * m.k;
-  return { ...placeSquares(groups, { ...box, y: box.y + down }, m), sentence: { lines, x: box.x, y: box.y + size * 0.9 } };
+  const broken = ({ full, brief }) => wrap(m.hall ? brief : full, box.w, size);
+  const down = broken(longest).length * size * 1.35 + 4 * m.k;
+  return { ...placeSquares(groups, { ...box, y: box.y + down }, m), sentence: { lines: broken(sentence), x: box.x, y: box.y + size * 0.9 } };
 }
 
 /** How a launch's squares share up to `most` rows: {bins, binned, perRow, w, between}, as large as they fit; else one row of bins. */
@@ -91,7 +90,7 @@ function placeSquares(groups, box, m) {
       squares.push({ first, end, x: at, y: down, w, h });
       at += w + between;
     }
-    laid.push({ ...group, label, squares, chip: null, binned });
+    laid.push({ ...group, label, squares, chip: null, binned, bottom: down + h });
     return { right: at, bottom: down + h };
   };
   let bottom = y + side;

@@ -3,6 +3,9 @@
 import { clamp, textWidth, total } from './measures.js';
 import { flow, stack } from './shelves.js';
 
+/** A bar that counts tiles beyond the frame, in units of the frame. */
+const BAR = 17;
+
 /** Height of a cell of an array: tiles of one row, such as partials, stay high enough to see. */
 export function cellHeight(node, unit, m) {
   const rows = node.rowEdges[1] ?? 1;
@@ -15,80 +18,91 @@ function gapBetween(unit, least, m) {
   return unit.mode === 'numbers' ? 7 * m.k : clamp(least * 0.15, 1, 5 * m.k);
 }
 
+/** Rows of an array in a window of its tiles, from edge to edge of `edges`. */
+const span = (edges, [first, end]) => edges[end] - edges[first];
+
+/** The smallest tile of a window along one axis: only the last may be smaller than the first. */
+const smallest = (edges, [first, end]) => (end > first ? Math.min(edges[first + 1] - edges[first], edges[end] - edges[end - 1]) : Infinity);
+
 /**
- * An array as a block of boxes whose corner is 0, 0.
- * window: {rows: [first, end], cols: [first, end]} in tiles. Boxes: tiles {rt, ct, x, y, w, h}, more {x, y, w, h, count, side}.
+ * How wide and high an array stands, and what that is made of: enough to choose a unit by, without a box for each tile.
+ * window: {rows: [first, end], cols: [first, end]} in tiles.
  */
-function measureArray(entry, unit, window, m) {
-  const { node, split } = entry;
-  const [r0, r1] = window.rows;
-  const [c0, c1] = window.cols;
+function measureArray({ node, split, shape }, unit, window, m) {
+  const { rows, cols } = window;
   const ux = node.cols === 1 ? Math.max(unit.ux, unit.mode === 'numbers' ? 0 : 9 * m.k) : unit.ux;
   const uy = cellHeight(node, unit, m);
-  const rowHeights = [];
-  for (let rt = r0; rt < r1; rt++) rowHeights.push((node.rowEdges[rt + 1] - node.rowEdges[rt]) * uy);
-  const colWidths = [];
-  for (let ct = c0; ct < c1; ct++) colWidths.push((node.colEdges[ct + 1] - node.colEdges[ct]) * ux);
-  const least = Math.min(...rowHeights, ...(colWidths.length > 1 ? colWidths : []), 1e9);
+  const [down, across] = [rows[1] - rows[0], cols[1] - cols[0]];
+  const least = Math.min(smallest(node.rowEdges, rows) * uy, across > 1 ? smallest(node.colEdges, cols) * ux : Infinity, 1e9);
   const gap = gapBetween(unit, least, m);
 
   const labelled = node.rowTiles > 1 || node.colTiles > 1;
   const longest = `${node.name.length > 2 ? '' : node.name}${Math.max(0, node.rowTiles - 1)}`;
   const left = labelled ? textWidth(longest, m.font.small) + 6 * m.k : 0;
-  const right = split ? 16 * m.k : 0;
-  const bar = 17 * m.k;
+  // On the right the brackets of the splits and their numbers, beyond the sheets of further planes; those alone fit between neighbours.
+  const sheets = node.planes > 1 ? 6 * m.k : 0;
+  const right = split ? sheets + 9.5 * m.k + Math.max(m.font.small, textWidth(`${split - 1}`, m.font.small)) : 0;
   // A frame of some tiles keeps room for both bars, so that its tiles stand still when it turns to others.
-  const above = r1 - r0 < node.rowTiles ? bar + gap : 0;
-  const before = c1 - c0 < node.colTiles ? bar + gap : 0;
-  const [below, after] = [above, before];
+  const above = down < node.rowTiles ? BAR * m.k + gap : 0;
+  const before = across < node.colTiles ? BAR * m.k + gap : 0;
   const header = m.title + (node.planes > 1 ? m.note : 0) + (node.colTiles > 1 ? m.note : 0);
 
-  const inner = Math.max(total(colWidths) + gap * Math.max(0, colWidths.length - 1), 26 * m.k);
-  const tall = Math.max(total(rowHeights) + gap * Math.max(0, rowHeights.length - 1), 14 * m.k);
-  const body = before + inner + after;
+  const wide = span(node.colEdges, cols) * ux;
+  const counted = above ? textWidth(`+${node.rowTiles - down}`, 1.2 * m.font.small) : 0; // in the bars; a plus is wide
+  const inner = Math.max(wide + gap * Math.max(0, across - 1), 26 * m.k, counted);
+  const tall = Math.max(span(node.rowEdges, rows) * uy + gap * Math.max(0, down - 1), 14 * m.k);
+  const body = inner + 2 * before;
   // The shape goes with the name where there is room for it.
-  const long = textWidth(`${node.name} ${entry.shape}`, m.font.title, true);
-  const title = long > left + body + right + 14 * m.k ? node.name : `${node.name} ${entry.shape}`;
+  const long = textWidth(`${node.name} ${shape}`, m.font.title, true);
+  const title = long > left + body + right + 14 * m.k ? node.name : `${node.name} ${shape}`;
   const titled = textWidth(title, m.font.title, true);
   // The name stands centred over the tiles; what it lacks in room is added on its side.
   const leftHalf = Math.max(left + body / 2, titled / 2);
   const rightHalf = Math.max(body / 2 + right, titled / 2);
-  const w = leftHalf + rightHalf;
-  const x0 = leftHalf - body / 2 + before;
-  const vector = node.cols === 1 ? (inner - total(colWidths)) / 2 : 0;
+  const vector = node.cols === 1 ? (inner - wide) / 2 : 0;
+  return {
+    node, window, title, ux, uy, gap, labelled, header, above, before, inner, tall, vector, leftHalf,
+    x0: leftHalf - inner / 2,
+    bracket: sheets + 4 * m.k,
+    headroom: 2 * Math.min(leftHalf, rightHalf), // a line this wide, centred under the name, stays within w
+    w: leftHalf + rightHalf,
+    h: header + 2 * above + tall,
+  };
+}
 
+/**
+ * An array as a block of boxes whose corner is 0, 0; window as measureArray.
+ * Boxes: tiles {rt, ct, x, y, w, h}, more {x, y, w, h, count, side}.
+ */
+function arrayBlock(entry, unit, window, m) {
+  const measured = measureArray(entry, unit, window, m);
+  const { node, title, ux, uy, gap, labelled, header, above, before, inner, tall, vector, x0, bracket, headroom, leftHalf, w, h } = measured;
+  const [[r0, r1], [c0, c1]] = [window.rows, window.cols];
+  const top = header + above;
   const tiles = [];
-  let y = header + above;
-  for (let i = 0; i < rowHeights.length; i++) {
+  let y = top;
+  for (let rt = r0; rt < r1; rt++) {
+    const tileHeight = (node.rowEdges[rt + 1] - node.rowEdges[rt]) * uy;
     let x = x0 + vector;
-    for (let j = 0; j < colWidths.length; j++) {
-      tiles.push({ rt: r0 + i, ct: c0 + j, x, y, w: colWidths[j], h: rowHeights[i] });
-      x += colWidths[j] + gap;
+    for (let ct = c0; ct < c1; ct++) {
+      const tileWidth = (node.colEdges[ct + 1] - node.colEdges[ct]) * ux;
+      tiles.push({ rt, ct, x, y, w: tileWidth, h: tileHeight });
+      x += tileWidth + gap;
     }
-    y += rowHeights[i] + gap;
+    y += tileHeight + gap;
   }
   const more = [];
-  const top = header + above;
+  const bar = BAR * m.k;
   if (r0 > 0) more.push({ side: 'above', count: r0, x: x0, y: header, w: inner, h: bar });
   if (r1 < node.rowTiles) more.push({ side: 'below', count: node.rowTiles - r1, x: x0, y: top + tall + gap, w: inner, h: bar });
   if (c0 > 0) more.push({ side: 'left', count: c0, x: x0 - before, y: top, w: bar, h: tall });
   if (c1 < node.colTiles) more.push({ side: 'right', count: node.colTiles - c1, x: x0 + inner + gap, y: top, w: bar, h: tall });
   return {
-    entry,
-    title,
-    ux,
-    uy,
-    mode: unit.mode,
-    gap,
-    tiles,
-    more,
-    labelled,
+    entry, title, ux, uy, mode: unit.mode, gap, tiles, more, labelled, bracket, headroom, w, h,
     body: { x: x0, y: top, w: inner, h: tall },
     heading: { x: leftHalf, y: m.title * 0.68 },
     // Where labels of rows end and labels of columns stand: outside the bars that count tiles beyond the frame.
     labels: { x: x0 - before - 4 * m.k, y: header - 4 * m.k },
-    w,
-    h: header + above + tall + below,
   };
 }
 
@@ -120,11 +134,17 @@ function windowOf(node, focus, rows, cols) {
   return { rows: range(node.rowTiles, focus?.rt ?? 0, rows), cols: range(node.colTiles, focus?.ct ?? 0, cols) };
 }
 
+/** What each array shows: a window of n tiles, as rowsShown has it; null: all of it. */
+function windows(entries, unit, n, m) {
+  if (n === null) return entries.map(({ node }) => whole(node));
+  const rows = rowsShown(entries, unit, n, m);
+  return entries.map(({ node, focus }, index) => windowOf(node, focus, rows[index], n));
+}
+
+/** Every array as a block of boxes, as arrayBlock gives it. */
 export function hbmBlocks(entries, unit, n, m) {
-  const rows = n === null ? [] : rowsShown(entries, unit, n, m);
-  return entries.map((entry, index) =>
-    measureArray(entry, unit, n === null ? whole(entry.node) : windowOf(entry.node, entry.focus, rows[index], n), m),
-  );
+  const shown = windows(entries, unit, n, m);
+  return entries.map((entry, index) => arrayBlock(entry, unit, shown[index], m));
 }
 
 export function cellCount(entries, n, unit, m) {
@@ -152,6 +172,7 @@ export function hbmFlow(blocks, width, m) {
 }
 
 export function hbmHeight(entries, unit, n, width, m) {
-  const flowed = hbmFlow(hbmBlocks(entries, unit, n, m), width, m);
+  const shown = windows(entries, unit, n, m);
+  const flowed = hbmFlow(entries.map((entry, index) => measureArray(entry, unit, shown[index], m)), width, m);
   return flowed ? m.heading + flowed.h + m.pad : Infinity;
 }

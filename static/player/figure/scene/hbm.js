@@ -37,12 +37,12 @@ export function drawHbm({ trace, replay, order, position, frame, scene, cell }, 
     items.push(text(`${id}/title`, array.heading.x, array.heading.y, array.title, m.font.title, `strong hue-${hue}`, 'middle'));
     const short = `${plane % node.heads}`;
     const ofs = [of, of.replace(/^(head|batch) /, ''), node.batch > 1 && node.heads > 1 ? `b${Math.floor(plane / node.heads)} h${short}` : ''];
-    const said = of && ofs.find((each) => textWidth(each, m.font.small) <= array.w + 8 * m.k);
+    const said = of && ofs.find((each) => textWidth(each, m.font.small) <= array.headroom + 8 * m.k);
     if (said) {
-      const at = { x: array.heading.x - array.w / 2, y: array.heading.y - m.title * 0.7, w: array.w, h: m.title + m.note };
+      const at = { x: array.heading.x - array.headroom / 2, y: array.heading.y - m.title * 0.7, w: array.headroom, h: m.title + m.note };
       scene.buttons.push({ ...at, node: node.id, look: { plane: (plane + 1) % node.planes }, words: `${node.name}: ${of}. Show the next` });
+      items.push(text(`${id}/of`, array.heading.x, array.heading.y + m.note, said, m.font.small, 'quiet', 'middle'));
     }
-    if (said) items.push(text(`${id}/of`, array.heading.x, array.heading.y + m.note, said, m.font.small, 'quiet', 'middle'));
     if (of) {
       // Sheets behind say that there are more planes than the one in front.
       const body = array.body;
@@ -156,11 +156,13 @@ function drawSplits(items, trace, array, m) {
   for (const run of runs) {
     const key = `a${node.id}/split${run.owner}`;
     const hue = splitHue(run.owner);
-    items.push(box(key, { x: run.x + 4 * m.k, y: run.start, w: 3 * m.k, h: run.end - run.start }, `bracket hue-${hue}`, { r: 1.5 }));
-    const words = run.end - run.start > textWidth('split 00', m.font.small) ? `split ${run.owner}` : `${run.owner}`;
-    const [cx, cy] = [run.x + 13 * m.k, (run.start + run.end) / 2];
-    const upright = words.length <= 2;
-    if (upright && run.end - run.start < m.font.small * 0.9) continue;
-    items.push(text(`${key}/t`, cx, cy + (upright ? m.font.small * 0.35 : 0), words, m.font.small, `label hue-${hue}`, 'middle', upright ? {} : { turn: `rotate(90 ${cx} ${cy - m.font.small * 0.35})` }));
+    items.push(box(key, { x: run.x + array.bracket, y: run.start, w: 3 * m.k, h: run.end - run.start }, `bracket hue-${hue}`, { r: 1.5 }));
+    const long = run.end - run.start > textWidth('split 00', m.font.small);
+    const words = long ? `split ${run.owner}` : `${run.owner}`;
+    if (!long && run.end - run.start < m.font.small * 0.9) continue;
+    const [left, cy] = [run.x + array.bracket + 5.5 * m.k, (run.start + run.end) / 2];
+    const [cx, baseline] = [left + m.font.small / 2, m.font.small * 0.35];
+    if (long) items.push(text(`${key}/t`, cx, cy, words, m.font.small, `label hue-${hue}`, 'middle', { turn: `rotate(90 ${cx} ${cy - baseline})` }));
+    else items.push(text(`${key}/t`, left, cy + baseline, words, m.font.small, `label hue-${hue}`));
   }
 }
