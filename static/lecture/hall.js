@@ -79,7 +79,10 @@ open(part("opening"), (trace, reading) => {
   const question = createQuestion(part("question"), (step) => go(atPosition(places, order.positionOf(step)), "jump"), asLecture);
   createEnd(part("end"), trace, lecture);
   const bar = createBar(part("bar"), { title: lecture.title, explore: exploreAddress }, actions);
-  const students = createStudents({ title: part("title-students"), count: bar.count, lecture });
+  const windows = wire(lecture, order.name);
+  const tell = () => windows.postMessage({ type: "at", ...state.get() });
+  const tellSession = (session) => windows.postMessage({ type: "session", session });
+  const students = createStudents({ title: part("title-students"), count: bar.count, lecture, told: tellSession });
 
   // What a person chooses in the figure and in a formula moves the lecture.
   let showing = false;
@@ -91,11 +94,11 @@ open(part("opening"), (trace, reading) => {
     if (!moved && now.focus !== before.focus) show(state.get(), state.get()); // another block is followed where several run
   });
 
-  const windows = wire(lecture, order.name);
-  const tell = () => windows.postMessage({ type: "at", ...state.get() });
   windows.addEventListener("message", ({ data }) => {
-    if (data.type === "hello") tell();
-    else if (data.type === "go" && places[data.index]) go(data.index, "jump");
+    if (data.type === "hello") {
+      tell();
+      tellSession(students.session());
+    } else if (data.type === "go" && places[data.index]) go(data.index, "jump");
     else if (data.type === "do" && Object.hasOwn(actions, data.action)) actions[data.action](data.held);
   });
   addEventListener("pagehide", () => windows.postMessage({ type: "bye" }));

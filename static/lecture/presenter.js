@@ -12,8 +12,9 @@ import { createHelp } from "./help.js";
 import { createList } from "./list.js";
 import { typeset } from "../lesson/math.js";
 import { lecture, open } from "./opening.js";
-import { atPosition, following, placesOf, progress, readPlace } from "./places.js";
+import { atPosition, following, placesOf, progress, readPlace, written } from "./places.js";
 import { createPreview } from "./preview.js";
+import { remember } from "./students.js";
 import { createTimer } from "./timer.js";
 import { wire } from "./wire.js";
 
@@ -68,9 +69,11 @@ open(part("waiting"), (trace, reading) => {
   }
 
   let heard = 0; // when the hall last spoke
+  let here = places[0];
   function show({ index, cell, blank }) {
     const place = places[index];
     if (!place) return;
+    here = place;
     now.show(place, cell);
     const coming = following(places, index);
     next.show(coming === index ? null : places[coming]);
@@ -88,6 +91,8 @@ open(part("waiting"), (trace, reading) => {
       heard = performance.now();
       connected(true);
       show(data);
+    } else if (data.type === "session") {
+      remember(data.session);
     } else if (data.type === "bye") {
       heard = 0;
       setTimeout(() => connected(heard > 0), PATIENCE_MS); // a reload comes back at once
@@ -98,7 +103,12 @@ open(part("waiting"), (trace, reading) => {
   };
   setInterval(knock, PATIENCE_MS);
   setTimeout(() => connected(heard > 0), PATIENCE_MS);
-  part("open-hall").addEventListener("click", () => window.open(`/lecture/${lecture.kernel}${location.search}`, "_blank"));
+  part("open-hall").addEventListener("click", () => { // where this window stands, with those who follow
+    const at = new URLSearchParams(location.search);
+    for (const name of ["step", "card", "cell"]) at.delete(name);
+    for (const [name, value] of Object.entries(written(here))) at.set(name, value);
+    window.open(`/lecture/${lecture.kernel}?${at}`, "_blank");
+  });
 
   show({ index: readPlace(places, search), cell: asked.cell, blank: false });
   knock();

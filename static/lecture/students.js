@@ -9,10 +9,10 @@ const COUNT_MS = 2500;
 /** @typedef {{code: string, key: string, links: {link: string, qr: string}[], sequence: number}} Session */
 
 /**
- * @param {{title: HTMLElement, count: HTMLElement, lecture: {kernel: string, query: string}}} options
- *   title: stands beside the lecture's title; count: says in the strip how many follow
+ * @param {{title: HTMLElement, count: HTMLElement, lecture: {kernel: string, query: string}, told: (session: Session|null) => void}} options
+ *   title: stands beside the lecture's title; count: says in the strip how many follow; told: whenever there is another session
  */
-export function createStudents({ title, count, lecture }) {
+export function createStudents({ title, count, lecture, told }) {
   /** @type {Session|null} */
   let session = remembered();
   /** @type {object|null} the newest place that the server does not know */
@@ -49,12 +49,8 @@ export function createStudents({ title, count, lecture }) {
 
   function keep(next) {
     session = next;
-    try {
-      if (session) sessionStorage.setItem(KEPT, JSON.stringify(session));
-      else sessionStorage.removeItem(KEPT);
-    } catch {
-      // without storage the session ends with this page
-    }
+    remember(session);
+    told(session);
   }
 
   /** One move at a time, and only the newest: those who follow need no other. */
@@ -168,6 +164,7 @@ export function createStudents({ title, count, lecture }) {
   if (session) begin().then(show);
   return {
     open,
+    session: () => session,
     /** @param {{position: number, order: string, focus: number, cell: string|null, card: string, question: string|null, blank: boolean}} place */
     show({ position, order, focus, cell, card, question, blank }) {
       newest = { kernel: lecture.kernel, query: lecture.query, position, order, focus, cell, card, question, blank };
@@ -175,6 +172,16 @@ export function createStudents({ title, count, lecture }) {
       if (session) send();
     },
   };
+}
+
+/** In this tab, and in the one that it opens. @param {Session|null} session */
+export function remember(session) {
+  try {
+    if (session) sessionStorage.setItem(KEPT, JSON.stringify(session));
+    else sessionStorage.removeItem(KEPT);
+  } catch {
+    // without storage the session ends with this page
+  }
 }
 
 /** @returns {Session|null} */

@@ -413,8 +413,20 @@ def test_the_presenters_window_and_the_hall_move_each_other(page: Page, context:
     expect(desk.locator("#where")).to_have_text("stop 7 of 12 · step 9 of 18")
     desk.get_by_role("button", name="Reset").click()
     expect(elapsed).to_have_text("00:00")
+    hall.keyboard.press("b")
+    hall.keyboard.press("l")
+    link = hall.get_by_role("dialog").get_by_role("link")
+    code = urlsplit(link.get_attribute("href") or "").path
     hall.close()
     expect(desk.get_by_text("The hall's screen is not open")).to_be_visible()
+    # Another hall goes on where the closed one stood, with those who follow.
+    with context.expect_page() as popup:
+        desk.get_by_role("button", name="Open it").click()
+    again = popup.value
+    at(again, 9)
+    expect(desk.get_by_text("The hall's screen is not open")).to_be_hidden()
+    again.keyboard.press("l")
+    expect(again.get_by_role("dialog")).to_contain_text(code)
 
 
 class Wire:
