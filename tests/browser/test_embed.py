@@ -107,6 +107,19 @@ def test_another_page_drives_the_player_in_its_frame(page: Page, site: str, tmp_
     assert abs(frame["y"] + frame["height"] - controls["y"] - controls["height"]) <= 4
 
 
+def test_only_the_page_around_it_drives_it(page: Page, site: str, tmp_path: Path) -> None:
+    """Another frame of the deck, and the player's own window, send what would be understood from the deck itself."""
+    deck = Deck(page, site, tmp_path)
+    page.evaluate("document.body.append(Object.assign(document.createElement('iframe'), {id: 'other', srcdoc: '<p>other'}))")
+    expect(page.frame_locator("#other").get_by_text("other")).to_be_visible()
+    player, other = (frame for frame in page.frames if frame != page.main_frame)
+    other.evaluate("parent.frames[0].postMessage({flashstep: 'go', step: 7}, '*')")
+    player.evaluate("postMessage({flashstep: 'go', step: 8}, '*')")
+    deck.send({"flashstep": "next"})  # after both
+    deck.at(4)
+    assert [message["step"] for message in deck.said()] == [3, 4]
+
+
 def test_the_readmes_slide_steps_the_player(page: Page, site: str, root: Path, tmp_path: Path) -> None:
     (slide,) = re.findall(r"^```html\n(.*?)^```$", (root / "README.md").read_text(encoding="utf-8"), re.M | re.S)
     # What reveal.js does of it: loads the frame, shows and hides fragments, and says so.

@@ -260,15 +260,42 @@ def test_a_hostile_trace_is_only_text_in_its_file(alone: Page, tmp_path: Path) -
     steps = tuple(replace(step, label=step.label + bad) for step in trace.meta.steps)
     sources = {name: f"{bad}\n{text}" for name, text in trace.meta.sources.items()}
     captions = tuple(bad + caption for caption in trace.meta.captions)
-    trace.meta = replace(trace.meta, title=bad, steps=steps, sources=sources, captions=captions)
+    arrays = tuple(replace(array, name=bad + array.name) for array in trace.meta.arrays)
+    launches = tuple(
+        replace(
+            launch,
+            name=bad,
+            title=bad,
+            grid=tuple((bad + name, size) for name, size in launch.grid),
+            slots=tuple(replace(slot, name=bad + slot.name) for slot in launch.slots),
+        )
+        for launch in trace.meta.launches
+    )
+    trace.meta = replace(
+        trace.meta,
+        title=bad,
+        steps=steps,
+        sources=sources,
+        captions=captions,
+        arrays=arrays,
+        launches=launches,
+        problem={**trace.meta.problem, "inputs": bad},
+    )
     (tmp_path / "bad.html").write_text(export.page(file.to_bytes(trace)), encoding="utf-8")
     opened = File(alone, tmp_path / "bad.html")
     expect(alone.locator("h1")).to_have_text(bad)
     expect(alone.locator(".caption-text")).to_contain_text(bad)
     alone.get_by_role("tab", name="NumPy twin").click()
     expect(alone.locator("#twin-1")).to_have_text(bad)
-    alone.keyboard.press("ArrowRight")
-    saved(alone, "SVG")
+    for _ in range(3):
+        alone.keyboard.press("ArrowRight")
+    alone.get_by_role("button", name="Explain").click()
+    expect(alone.locator(".explanation-name")).to_contain_text(bad)
+    alone.get_by_role("tab", name="Carries").click()
+    picture = ET.fromstring(saved(alone, "SVG")[1])
+    assert bad in "".join(picture.itertext())
+    assert {node.tag for node in picture.iter()} & {f"{SVG}script", f"{SVG}img", "script", "img"} == set()
+    assert opened.errors == []
     assert alone.evaluate("window.broken") is None
     assert alone.locator("img").count() == 0
     assert opened.stopped == []
