@@ -2,8 +2,8 @@
 
 /** What the list of keys says; the second column finishes "this key …". */
 export const HELP = [
-  [["→", "Page down", "Space"], "the next stop: the next tile, question or card"],
-  [["←", "Page up"], "the stop before"],
+  [["→", "↓", "Page down", "Space"], "the next stop: the next tile, question or card"],
+  [["←", "↑", "Page up"], "the stop before"],
   [["Shift", "→"], "the next step: every event"],
   [["Shift", "←"], "the step before"],
   [["Home"], "the title"],
@@ -38,7 +38,18 @@ export function actionOf(event) {
   switch (event.key) {
     case "ArrowRight": case "PageDown": return event.shiftKey ? "nextEvent" : "next";
     case "ArrowLeft": case "PageUp": return event.shiftKey ? "previousEvent" : "previous";
+    case "ArrowDown": return scrolls(target) ? null : "next"; // some clickers send these
+    case "ArrowUp": return scrolls(target) ? null : "previous";
     case " ": return target.closest(PRESSED_BY_SPACE) ? null : event.shiftKey ? "previous" : "next";
     default: return PLAIN[event.key.toLowerCase()] ?? null;
   }
+}
+
+/** Would the page, or a part of it with the focus, scroll by an arrow key? @param {Element} target */
+function scrolls(target) {
+  for (let node = /** @type {Element|null} */ (target); node && node !== document.body; node = node.parentElement) {
+    if (node.scrollHeight > node.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(node).overflowY)) return true;
+  }
+  const page = document.documentElement;
+  return page.scrollHeight > page.clientHeight + 1;
 }

@@ -93,10 +93,18 @@ def test_a_clicker_goes_from_the_title_to_the_end_and_back(page: Page, context: 
     at(page, 16)
     page.keyboard.press("Shift+ArrowRight")
     at(page, 17)
+    page.keyboard.press("ArrowUp")  # other clickers
+    at(page, 14)
+    page.keyboard.press("ArrowDown")
+    at(page, 17)
     page.keyboard.press("Home")
     card(page, "title")
     page.go_back()
     at(page, 17)
+    page.set_viewport_size({"width": 960, "height": 500})  # here the page scrolls
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("PageDown")
+    at(page, 18)
 
 
 # While it opens
