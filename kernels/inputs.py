@@ -176,7 +176,7 @@ def _four(name: str, array: ArrayLike) -> Floats:
         raise ParameterError(
             "arrays", f"{name} has {given.ndim} dimensions: it should be (batch, heads, rows, columns) or (rows, columns)."
         )
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         return np.ascontiguousarray(given, np.float32)
 
 

@@ -22,7 +22,7 @@ from .trace import Trace
 Floats = NDArray[np.float32]
 Progress = Callable[[int, int], None]
 Rounding = tuple[float, float]
-"""How far a type of float may round a number: its unit roundoff, and what its subnormal numbers round by at most."""
+"""What may be lost of a number besides: a share of it (a type's unit roundoff), and so much of however small a number."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,12 @@ class Agreement:
     first_divergence: Divergence | None = None
     findings: tuple[str, ...] = ()  # what else an engine found wrong, a sentence each: a race, a write beyond an array
 
+    def __repr__(self) -> str:
+        """The verdict in a sentence: an assertion that fails prints it, and not every number."""
+        used = f"used at most {self.worst:.3g} of what is allowed"
+        grounds = [str(self.first_divergence or used), *self.findings]
+        return f"<Agreement of {self.engine}: {'agrees' if self.ok else 'differs'}; {'; '.join(grounds)}>"
+
     @property
     def ok(self) -> bool:
         return self.first_divergence is None and not self.findings
@@ -151,14 +157,15 @@ def _slot_json(slot: SlotAgreement) -> dict[str, Any]:
 
 def compare_slot(name: str, got: Floats, want: Floats, exact: Bounded) -> SlotAgreement:
     """One slot against the trace: got and want (rows, cols) float32, exact with its bound of the same shape."""
-    g, w = got.astype(np.float64), want.astype(np.float64)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # a signalling NaN is one already where it is read
+        g, w = got.astype(np.float64), want.astype(np.float64)
         finite = np.isfinite(g) & np.isfinite(w)
         same = (g == w) | (np.isnan(g) & np.isnan(w))
         gap = np.where(finite, np.abs(g - w), 0.0)
         own = np.abs(w - exact.value)
         # A bound that is no number is one without end: scores of 1e30 round by more than exp can take.
         allowed = np.nan_to_num(exact.error + np.where(np.isfinite(own), own, 0.0), nan=np.inf, posinf=np.inf)
+        allowed = np.where(np.isfinite(w), allowed, 0.0)
         used = np.where(gap == 0, 0.0, gap / np.where(allowed > 0, allowed, 1.0))
         used = np.where((gap > 0) & (allowed == 0), np.inf, used)
         disagree = ~finite & ~same
@@ -183,7 +190,7 @@ def agree(trace: Trace, observed: Iterable[tuple[int, str, Floats]], arrays: dic
 
     observed: (step, slot, its valid part (rows, cols)) in the order of steps. arrays: HBM at the end, by name.
     Steps whose numbers the trace did not keep are compared with exact arithmetic rounded to float32 instead.
-    rounding: what an array's own type may round by besides, by name.
+    rounding: what may be lost of an array besides, by name.
     progress(done, total) is called every few steps and may raise to cancel.
     """
     seen: dict[int, list[tuple[str, Floats]]] = {}
@@ -203,7 +210,8 @@ def agree(trace: Trace, observed: Iterable[tuple[int, str, Floats]], arrays: dic
         order = list(written)  # the order in which the step computes them: the first to differ is where it went wrong
         for name, data in sorted(seen[t], key=lambda found: order.index(found[0])):
             bound = written[name]
-            want = state[name].reshape(data.shape) if name in state else bound.value.astype(np.float32)
+            with np.errstate(all="ignore"):  # beyond float32 it is an infinity there too
+                want = state[name].reshape(data.shape) if name in state else bound.value.astype(np.float32)
             slots.append(compare_slot(name, data, want, bound))
         worst = max([worst, *(slot.used for slot in slots)])
         step = StepAgreement(t, words.label(trace, t), tuple(slots), worst)
@@ -230,9 +238,9 @@ def agree(trace: Trace, observed: Iterable[tuple[int, str, Floats]], arrays: dic
 def _rounded(bound: Bounded, unit: float, least: float, shape: tuple[int, int]) -> Bounded:
     """The bound in `shape`, of numbers that were rounded once more: x within e of exact moves by u (|exact| + e) at most."""
     value, error = bound.value.reshape(shape), bound.error.reshape(shape)
-    with np.errstate(invalid="ignore"):  # what is not finite is not rounded
-        size = np.abs(value) + error
-        return Bounded(value, error + np.where(size > 0, unit * size + least, 0.0))  # what must be 0 stays 0
+    size = np.abs(value) + error
+    rounded = (size > 0) & np.isfinite(size)  # what must be 0 stays 0, and an infinity is no rounded number
+    return Bounded(value, error + np.where(rounded, unit * np.where(rounded, size, 0.0) + least, 0.0))
 
 
 def _place(info: ArrayInfo, element: Element) -> str:

@@ -1,24 +1,28 @@
 """How far a right float32 kernel may lie from exact arithmetic, element by element, at every step.
 
 The same formulas that explain a number on the page are followed here in float64, with a forward error bound
-carried beside every value (u = 2^-24, the unit roundoff of float32). The rules, each to first order in u plus
-the product terms, hold with or without fused multiply-adds and in any order of summation:
+carried beside every value. A rounded product or quotient is fl(x) = x (1 + δ) + η with |δ| <= u = 2^-24, the unit
+roundoff of float32, and |η| <= h = 2^-150, half the distance of its subnormal numbers; one of the two is 0. A rounded
+sum has no η: where it is subnormal, it is exact. The rules, each to first order in u plus the product terms, hold
+with or without fused multiply-adds and in any order of summation:
 
     inputs          0: kernel and trace are given the same float32 numbers
-    scale           u |scale|, it is rounded once to float32
+    scale           u |scale| + h, it is rounded once to float32
     a + b, a − b    e(a) + e(b) + u |a ± b|
-    a · b           |a| e(b) + |b| e(a) + e(a) e(b) + u |a b|
-    a ÷ b           (e(a) + |a/b| e(b)) / (|b| − e(b)) + u |a/b|
+    a · b           |a| e(b) + |b| e(a) + e(a) e(b) + u |a b| + h
+    a ÷ b           (e(a) + |a/b| e(b)) / (|b| − e(b)) + u |a/b| + h
     Σ x             Σ e(x) + n u Σ |x|
-    Σ x·y           Σ (|x| e(y) + |y| e(x) + e(x) e(y)) + n u Σ |x y|
+    Σ x·y           Σ (|x| e(y) + |y| e(x) + e(x) e(y)) + n (u Σ |x y| + h)
     max             the largest e among what can be the maximum: max is 1-Lipschitz
     exp(x)          exp(x + e(x)) (1 + 4u) − exp(x) + 2^-126: its argument's absolute error, 2 ULP of the
-                    library's exp, and what flush-to-zero takes
-    ln(x)           e(x) / (x − e(x)) + 4u |ln x|
+                    library's exp, and what flush-to-zero takes, which the approximating instruction may do
+    ln(x)           e(x) / (x − e(x)) + 4u |ln x|: no logarithm of a float32 is subnormal
 
-so a score lies within (d + 2) u scale Σ|q||k|, as scale · dot adds two roundings to the dot's d. See Higham,
-Accuracy and Stability of Numerical Algorithms, 2002, chapters 3 and 4. What is exact by definition (a hidden
-score, a row that sees no key, a rescale by 1 or 0) has the bound 0.
+so a score lies within (d + 2) u scale Σ|q||k| + (scale d + 1) h, as scale · dot adds two roundings to the dot's d. See
+Higham, Accuracy and Stability of Numerical Algorithms, 2002, chapters 2 to 4. Only exp may flush to zero, as in a build
+with the compiler's defaults (no fast math): elsewhere a subnormal number is a number, and zeros in its place are wrong.
+What is exact by definition (a hidden score, a row that sees no key, a rescale by 1 or 0) or as a product of an exact
+0 has the bound 0.
 """
 
 from __future__ import annotations
@@ -36,7 +40,8 @@ from .layout import KEY_MASK, ArrayInfo
 from .trace import Trace
 
 U = 2.0**-24
-TINY = 2.0**-126
+TINY = 2.0**-126  # the smallest normal number
+HALF = 2.0**-150  # h: half the smallest subnormal number
 Doubles = NDArray[np.float64]
 Tile = tuple[int, int, int]  # plane, first row, first column
 
@@ -60,7 +65,8 @@ class Exact:
         start = trace.state(0)
         for info in trace.meta.arrays:
             if info.space == "hbm":
-                value = np.array(start[info.name], np.float64).reshape(info.planes, info.rows, info.cols)
+                with np.errstate(invalid="ignore"):  # a signalling NaN among the inputs
+                    value = np.array(start[info.name], np.float64).reshape(info.planes, info.rows, info.cols)
                 self.arrays[info.name] = Bounded(value, np.zeros_like(value))
 
     def walk(self) -> Iterator[tuple[int, dict[str, Bounded]]]:
@@ -152,7 +158,7 @@ class _Evaluation:
                 return _known(float(x))
             case ["const", "scale"]:
                 scale = float(self.exact.trace.meta.problem["scale"])
-                return Bounded(np.full((1, 1), scale), np.full((1, 1), U * abs(scale)))
+                return Bounded(np.full((1, 1), scale), np.full((1, 1), U * abs(scale) + (HALF if scale else 0.0)))
             case ["ref", name, row, col, when]:
                 return self._reference(self.before if when == "old" else self.now, name, row, col)
             case ["op", sign, a, b]:
@@ -276,11 +282,22 @@ def _operate(sign: str, a: Bounded, b: Bounded) -> Bounded:
         return Bounded(value, ex + ey + U * _finite(value))
     if sign == "*":
         value = x * y
-        return Bounded(value, _finite(x) * ey + _finite(y) * ex + ex * ey + U * _finite(value))
+        return Bounded(value, _finite(x) * ey + _finite(y) * ex + ex * ey + U * _finite(value) + _underflow(_some(a) & _some(b)))
     value = x / y
     margin = np.abs(y) - ey
     error = np.where(margin > 0, (ex + _finite(value) * ey) / np.where(margin > 0, margin, 1.0), np.inf)
-    return Bounded(value, error + U * _finite(value))
+    return Bounded(value, error + U * _finite(value) + _underflow(_some(a)))
+
+
+def _some(x: Bounded) -> NDArray[np.bool_]:
+    """Where a right kernel may hold another number than 0."""
+    some: NDArray[np.bool_] = (x.value != 0) | (x.error != 0)
+    return some
+
+
+def _underflow(rounded: NDArray[np.bool_]) -> Doubles:
+    """What rounding to a subnormal number may take where something is rounded at all."""
+    return np.where(rounded, HALF, 0.0)
 
 
 def _finite(x: Doubles) -> Doubles:
@@ -294,6 +311,7 @@ def _dot(x: Bounded, y: Bounded, seen: NDArray[np.bool_] | None) -> Bounded:
         return _matrix_product(x, y, seen)
     product = x.value * y.value
     error = _finite(x.value) * y.error + _finite(y.value) * x.error + x.error * y.error + n * U * _finite(product)
+    error = error + _underflow(_some(x) & _some(y))
     if seen is not None:  # hidden keys are left out, never multiplied
         product, error = np.where(seen, product, 0.0), np.where(seen, error, 0.0)
     return Bounded(product.sum(axis=2), error.sum(axis=2))
@@ -305,7 +323,8 @@ def _matrix_product(x: Bounded, y: Bounded, seen: NDArray[np.bool_] | None) -> B
     if seen is not None:
         a, ea = np.where(seen[:, 0], a, 0.0), np.where(seen[:, 0], ea, 0.0)
     crossed = np.abs(a) @ eb + ea @ np.abs(b) + ea @ eb
-    return Bounded(a @ b, crossed + a.shape[1] * U * (np.abs(a) @ np.abs(b)))
+    sizes = np.abs(a) @ np.abs(b)
+    return Bounded(a @ b, crossed + a.shape[1] * (U * sizes + _underflow((sizes > 0) | (crossed > 0))))
 
 
 def _exp(x: Bounded) -> Bounded:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...trace.agreement import Agreement, Divergence, Rounding, agree
+from ...trace.bounds import HALF
 from ..record import record
 
 
@@ -57,12 +58,14 @@ def check(
 
     o and q are (batch, heads, seqlen_q, head_dim), k and v (batch, kv_heads, seqlen_k, head_dim), or all without
     batch and heads; lse, the natural logarithm, (batch, heads, seqlen_q). Inputs are taken as float32, which holds
-    float16 and bfloat16 exactly. The bound is that of a right float32 kernel in any order of summation. An output in
+    float16 and bfloat16 exactly. The bound is that of a right float32 kernel in any order of summation, tile by tile or
+    with P divided first, with subnormal numbers kept: one that flushes them to zero differs where there are any. An output in
     float16 or bfloat16 may besides be rounded once to that type, by u |O| (u = 2^-11, 2^-8), and the verdict's `note` says
     so; a kernel that also keeps P or its sums in half precision lies outside. A float64 output is rounded to float32
     first, and the note says that. Raises ValueError where shapes do not fit, and for outputs of other types.
 
-        assert fs.check(my_kernel(q, k, v), q, k, v, causal=True).ok
+        verdict = fs.check(my_kernel(q, k, v), q, k, v, causal=True)
+        assert verdict.ok, verdict.first_divergence
     """
     given = {"O": o} | ({"lse": lse} if lse is not None else {})
     types = {name: dtype_of(array) for name, array in given.items()}
@@ -81,14 +84,25 @@ def check(
         wanted = run.outputs[name].shape
         if array.shape not in (wanted, wanted[2:]):
             raise ValueError(f"{name} is {array.shape}: for these inputs it should be {wanted}.")
-    shaped = {name: np.asarray(array, np.float32).reshape(run.outputs[name].shape) for name, array in outputs.items()}
-    rounding = {name: PRECISIONS[kind].rounding for name, kind in types.items() if kind in ("float16", "bfloat16")}
+    with np.errstate(all="ignore"):  # beyond float32 is an infinity, and a signalling NaN a NaN
+        shaped = {name: np.asarray(array, np.float32).reshape(run.outputs[name].shape) for name, array in outputs.items()}
+    rounding = {name: _rounding(name, kind, run.problem.seqlen_k) for name, kind in types.items()}
     note = " ".join(_type_note(name, kind) for name, kind in types.items() if kind != "float32")
     verdict = agree(run.trace, (), shaped, engine="your own", note=note, rounding=rounding)
     found = verdict.first_divergence
     if found is None:
         return verdict
     return replace(verdict, first_divergence=_placed(found, outputs[found.slot].shape, run.outputs[found.slot].shape))
+
+
+def _rounding(name: str, kind: str, keys: int) -> Rounding:
+    """What may be lost of an output besides the bound of FlashAttention 2, of which the check's own trace is.
+
+    A kernel in other tiles, or one that divides P first, rounds O elsewhere: not by more of O's size, but with numbers
+    so small that they are subnormal in the product with each key, and in a rescale and a division for each tile.
+    """
+    unit, least = PRECISIONS[kind].rounding if kind in ("float16", "bfloat16") else (0.0, 0.0)
+    return unit, least + ((2 * keys + 1) * HALF if name == "O" else 0.0)
 
 
 def _type_note(name: str, kind: str) -> str:

@@ -85,6 +85,45 @@ def test_an_output_of_another_type_is_refused(case: Case, kind: Any) -> None:
         fs.check(run.outputs["O"], q, k, v, lse=np.zeros(run.outputs["lse"].shape, kind))
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_where_nothing_may_be_lost_the_sentence_says_so(case: Case, kind: Any) -> None:
+    q, k, v, run = case
+    o, lse = np.zeros(run.outputs["O"].shape, kind), np.full(run.outputs["lse"].shape, np.nan, kind)
+    verdict = fs.check(o, q, k, v, key_mask=np.zeros((2, 9), bool), lse=lse)
+    assert str(verdict.first_divergence) == "first differs in lse, batch 0, head 0, query 0: NaN against −∞ (allowed: 0)"
+
+
+@pytest.mark.parametrize(("kind", "bits", "signalling"), [
+    (np.float16, np.uint16, 0x7C01), (np.float32, np.uint32, 0x7F800001), (np.float64, np.uint64, 0x7FF0000000000001),
+])  # fmt: skip
+def test_a_signalling_nan_is_a_nan_and_no_warning(case: Case, kind: Any, bits: Any, signalling: int) -> None:
+    *inputs, run = case
+    off = run.outputs["O"].astype(kind)
+    off.view(bits)[1, 2, 3, 4] = signalling
+    verdict = fs.check(off, *inputs, causal=True)
+    assert "O, batch 1, head 2, query 3, feature 4: NaN against " in str(verdict.first_divergence)
+    halves = [array.astype(kind) for array in inputs]
+    right = fs.record("standard", *halves, causal=True).outputs["O"]
+    halves[2].view(bits)[1, 2, 8, 4] = signalling
+    verdict = fs.check(right, *halves, causal=True)
+    assert str(verdict.first_divergence).endswith(" against NaN (allowed: 0)")
+    assert "O, batch 1, head 2, query 4, feature 4: " in str(verdict.first_divergence)
+
+
+def test_a_float64_output_beyond_float32_is_an_infinity_and_no_warning(case: Case) -> None:
+    q, k, v, run = case
+    assert "∞ against" in str(fs.check(run.outputs["O"].astype(np.float64) * 1e300, q, k, v, causal=True).first_divergence)
+
+
+def test_a_verdict_is_shown_in_a_sentence(case: Case) -> None:
+    """A failed assertion prints it: pages of arrays would hide the place."""
+    q, k, v, run = case
+    right = fs.check(run.outputs["O"], q, k, v, causal=True)
+    assert repr(right).startswith("<Agreement of your own: agrees; used at most 0.")
+    wrong = fs.check(run.outputs["O"], q, k, v)
+    assert repr(wrong) == f"<Agreement of your own: differs; {wrong.first_divergence}>"
+
+
 def nearest(x: np.ndarray, digits: int) -> np.ndarray:
     """x rounded to a significand of so many binary digits."""
     fraction, exponent = np.frexp(x)

@@ -166,6 +166,14 @@ def test_scores_so_large_that_rounding_decides_all_are_no_difference(kernel: str
     assert verdict.ok, str(verdict.first_divergence)
 
 
+def test_a_bound_without_end_is_no_number_that_a_nan_is_held_to() -> None:
+    wanted, exact = exactly([-np.inf, np.nan, 1.0], np.inf)
+    verdict = compare_slot("lse", np.array([[np.nan, 1.0, 2.0]], np.float32), wanted, exact)
+    assert verdict.allowed.tolist() == [[0, 0, np.inf]]
+    assert verdict.first is not None
+    assert verdict.first.allowed == 0
+
+
 def test_differences_are_measured() -> None:
     wanted, exact = exactly([1.0, 2.0, -4.0], 1e-6)
     got = np.array([[1.0, np.nextafter(np.float32(2), np.float32(3)), -4.00001]], np.float32)
