@@ -26,7 +26,7 @@ def is_here(request: Request) -> bool:
     if client is None or any(name in headers for name in FORWARDED):
         return False
     own = {"localhost"} if server is None else {"localhost", server[0]}
-    return _from_here(client[0], server[0] if server else None) and _named_here(headers.get("host", ""), own)
+    return from_here(client[0], server[0] if server else None) and _named_here(headers.get("host", ""), own)
 
 
 async def only_here(request: Request) -> None:
@@ -38,8 +38,8 @@ async def only_here(request: Request) -> None:
 ONLY_HERE = [Depends(only_here)]
 
 
-def _from_here(client: str, server: str | None) -> bool:
-    """From a loopback address, or from the very address it was sent to: no other machine can have both ends."""
+def from_here(client: str, server: str | None) -> bool:
+    """Whether a connection comes from a loopback address, or from the very address that it was sent to: nobody else has both."""
     found = _address(client)
     return found is not None and (found.is_loopback or (server is not None and found == _address(server)))
 

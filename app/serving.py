@@ -5,8 +5,10 @@ The web framework is imported by `serve` alone, so that the rest of the command 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
+import logging
 import os
 import socket
 import sys
@@ -15,6 +17,7 @@ import webbrowser
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8642
+QUEUE = 1024  # connections that the system holds until they are accepted
 PATIENCE_SECONDS = 3  # how long answers under way may take to finish when the server is stopped
 
 
@@ -36,7 +39,7 @@ def listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, getattr(socket, option), 1)
     try:
         listener.bind(address)
-        listener.listen(128)
+        listener.listen(QUEUE)
     except OSError as error:
         listener.close()
         raise CannotListen(_why(error, host, port)) from None
@@ -78,30 +81,53 @@ def serve(listener: socket.socket, host: str, *, open_browser: bool) -> None:
     """Serve the app on `listener`, made for `host`, until it is stopped. Prints the address once it answers."""
     import uvicorn
 
+    from . import connections
     from .addresses import reachable
     from .server import create_app
+    from .settings import Settings
+
+    files = connections.open_files()
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            asyncio.get_running_loop().set_exception_handler(connections.out_of_files)
             await super().startup(sockets=sockets)
             if self.started:
+                listener.listen(QUEUE)  # they wait there; config's backlog is how many are taken out at a time
                 _announce(address_of(listener), open_browser)
-                for address in reachable(host, listener.getsockname()[1], app.state.services.settings.allowed_hosts):
+                others = reachable(host, listener.getsockname()[1], settings.allowed_hosts)
+                for address in others:
                     print(f"Others reach it at {address}", flush=True)
+                if others and followers < settings.followers:
+                    print(
+                        f"At most {followers:,} can follow a lecture at once: the system lets Flashstep have {files:,} files "
+                        "and connections open; a higher ulimit -n lets more.",
+                        flush=True,
+                    )
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             app.state.sessions.close_all()  # those who follow a lecture would hold their connections
             await super().shutdown(sockets=sockets)
 
-    app = create_app(host=host)
+    class Connection(connections.Connection):
+        room = connections.Room(files)
+
+    settings = Settings()
+    followers = min(settings.followers, connections.followers_within(files))
+    app = create_app(settings.model_copy(update={"followers": followers}), host)
     config = uvicorn.Config(
         app,
+        http=Connection,
+        ws="none",
+        backlog=connections.AT_ONCE,
         log_level="warning",
         access_log=False,
         server_header=False,
         proxy_headers=False,  # who asks is who holds the connection, whatever a header says
         timeout_graceful_shutdown=PATIENCE_SECONDS,
     )
+    for log in (connections.logger, logging.getLogger("uvicorn.error")):
+        log.addFilter(connections.Once())
     Server(config).run(sockets=[listener])
 
 
