@@ -118,6 +118,10 @@ def stands_in_hbm(at: At) -> bool:
     return np.array_equal(at.array("O")[0][: len(held)], held, equal_nan=True)
 
 
+def last_of_all(at: At) -> bool:
+    return (at.place("i"), at.place("j")) == (at.tiles[0] - 1, at.tiles[1] - 1)
+
+
 def overflows(at: At) -> bool:
     return bool(at.now("Xij").min() > np.log(np.finfo(np.float32).max))
 
@@ -195,6 +199,7 @@ CLAIMS: list[tuple[str, str, Callable[[At], bool]]] = [
     # FlashAttention 1
     ("flash-attention-1", r"its second turn", comes_back),
     ("flash-attention-1", r"the last turn", lambda at: at.place("j") == at.tiles[1] - 1),
+    ("flash-attention-1", r"the last tile of queries has left", last_of_all),
     ("flash-attention-1", r"row 0 has", stays),
     ("flash-attention-1", r"with no case of its own in the kernel", starts_late),
     ("flash-attention-1", r"The block appears and ends", lambda at: at.step == len(at.run.trace.steps) - 1),

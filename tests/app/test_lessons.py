@@ -12,16 +12,18 @@ import numpy as np
 import pytest
 from digits import typed
 from fastapi.testclient import TestClient
+from numpy.typing import NDArray
 from readings import CASES, Sizes, reading, recorded, sizes_of
 from web import Start
 
 import flashstep as fs
-from flashstep.app import closedforms, parameters
+from flashstep.app import closedforms, lessonpages, parameters
 from flashstep.app.lessonfacts import Facts
 from flashstep.app.lessons import FOLDER, LESSONS, MAX_STEPS, read
 from flashstep.app.settings import Settings
 from flashstep.kernels.registry import KERNELS, get
 from flashstep.trace import words
+from flashstep.trace.trace import Trace
 
 ALL = pytest.mark.parametrize("name", list(LESSONS))
 # A plural behind a lone 1, which may stand in a formula of its own: "B · H = 1 blocks", "all 1 scores", "1 query tiles".
@@ -261,6 +263,37 @@ def test_the_walk_says_what_show_says(client: TestClient, name: str) -> None:
         found = plain.find(line.strip(), at)
         assert found >= 0, line
         at = found
+
+
+@pytest.mark.parametrize(("name", "sizes"), CASES)
+def test_the_walk_tells_the_numbers_of_the_figure(name: str, sizes: Sizes) -> None:
+    """What a step wrote on its block, as the slots stand after it; and no number that changed is passed over."""
+    trace = recorded(name, sizes).trace
+    stood: dict[str, list[list[str]]] = {}
+    for entry in lessonpages.told(trace):
+        if entry.step < 0:
+            continue
+        t = entry.step
+        assert (entry.text, entry.caption) == (trace.steps[t].label, trace.steps[t].caption)
+        relabel = trace.step_info(t).relabel
+        slots = {slot: shown(table) for slot, table in trace.state(t).items() if not is_array(trace, slot)}
+        told = dict(entry.numbers)
+        for slot, rows in slots.items():
+            name_now = relabel.get(slot, slot)
+            if name_now in told:
+                assert told[name_now] == rows, (t, slot)
+            elif t and trace.steps_block[t] == trace.steps_block[t - 1]:
+                assert rows == stood.get(slot) or name_now in entry.left_out, (t, slot)
+        assert told.keys() <= {relabel.get(slot, slot) for slot in slots}
+        stood = slots
+
+
+def shown(table: NDArray[np.generic]) -> list[list[str]]:
+    return [[words.number(float(x)) for x in row] for row in table.reshape(len(table), -1)]
+
+
+def is_array(trace: Trace, name: str) -> bool:
+    return any(info.name == name for info in trace.meta.arrays)
 
 
 # ---- what holds at some sizes and not at others

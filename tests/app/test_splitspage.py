@@ -271,7 +271,7 @@ def test_the_table_of_three_decodes_is_the_results() -> None:
     three = (standard, unsplit, best_of(LONG))
     for at, row in enumerate(three):
         for name, launch in row["launches"].items():
-            assert f"{name}: {launch['blocks']:,} blocks" in rows["what runs in parallel"][at]
+            assert f"{name} {launch['blocks']:,}" in rows["blocks that run in parallel"][at]
             assert f"{name} {launch['sms']}" in rows["SMs that run blocks"][at]
             assert f"{name} {100 * launch['busy']:.0f} %" in rows["busy, of all SMs' time"][at]
         assert float(rows["time"][at].removesuffix(" ms")) == pytest.approx(row["us"] / 1000, abs=0.0051)

@@ -155,6 +155,8 @@ def test_sizes_beyond_a_lesson_are_refused_at_their_field(page: Page, site: str)
     page.goto(f"{site}/lessons/standard?seqlen_q=200&seqlen_k=200")
     expect(page.locator("#e-seqlen_k")).to_contain_text("a lesson goes through 2,000 at most")
     expect(page.get_by_role("link", name="The lesson with its own sizes")).to_be_visible()
+    page.get_by_role("link", name="These sizes in the explorer").click()
+    expect(page).to_have_url(re.compile(r"/explore/standard\?seqlen_q=200&seqlen_k=200"))
 
 
 def test_a_lesson_without_script_is_whole(browser: Browser, site: str) -> None:
