@@ -127,7 +127,7 @@ def total(found: tuple[Term, ...], way: str | None = None) -> int:
 
 
 def ideal(problem: Problem) -> int:
-    """Standard attention with each input read once, in elements: S and P go out and come back, no sweep re-reads.
+    """Standard attention with each input read once a head, in elements: S and P go out and come back, no sweep re-reads.
 
     The baseline that papers compare with: 3Nd + 2N² read and 2N² + Nd written for N = M.
     """
@@ -137,9 +137,9 @@ def ideal(problem: Problem) -> int:
 
 
 def least(problem: Problem) -> int:
-    """What any attention must move: Q, K and V in once and O out once, in elements."""
+    """What any attention must move: Q, K and V in once and O out once, in elements. Heads may share keys and values."""
     p = problem
-    return p.batch * p.heads * (2 * p.seqlen_q * p.head_dim + 2 * p.seqlen_k * p.head_dim)
+    return p.batch * p.head_dim * (2 * p.heads * p.seqlen_q + 2 * p.kv_heads * p.seqlen_k)
 
 
 def saves_from(kernel: str, head_dim: int) -> int:

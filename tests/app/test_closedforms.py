@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import flashstep as fs
-from flashstep.app.closedforms import ideal, saves_from, terms, tile_bytes, total
+from flashstep.app.closedforms import ideal, least, saves_from, terms, tile_bytes, total
 from flashstep.kernels.problem import Problem, Tiling
 
 HEAD_DIMS = pytest.mark.parametrize("head_dim", [1, 4, 6, 7, 64, 80, 128])
@@ -44,3 +46,18 @@ def test_a_block_takes_the_bytes_of_its_tiles(kernel: str, inputs: str) -> None:
         masked = any(array.name == "key_mask" for array in run.trace.meta.arrays)
         assert masked == (inputs == "first-tile-masked")
         assert run.trace.meta.launches[0].shared_bytes == tile_bytes(rows, cols, head_dim, masked)
+
+
+SHARED: list[dict[str, Any]] = [
+    {}, {"heads": 4, "kv_heads": 2, "batch": 3}, {"seqlen_q": 7, "seqlen_k": 10, "heads": 2, "kv_heads": 1}
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sizes", SHARED, ids=str)
+def test_the_least_is_every_array_once(sizes: dict[str, Any]) -> None:
+    run = fs.record("flash-attention-2", **sizes)
+    arrays = {info.name: info.planes * info.rows * info.cols for info in run.trace.meta.arrays}
+    assert least(run.problem) == sum(arrays[name] for name in ("Q", "K", "V", "O"))
+    for kernel in ("standard", "flash-attention-1", "flash-attention-2"):
+        moved = fs.record(kernel, **sizes).trace.ledger()
+        assert sum(entry[way]["elements"] for entry in moved.values() for way in ("loads", "stores")) >= least(run.problem)
