@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 import flashstep as fs
 from flashstep.kernels import reference
+from flashstep.kernels.registry import KERNELS
+from flashstep.trace.events import Kind
 
 ATTENTION = ("standard", "flash-attention-1", "flash-attention-2", "flash-decoding")
 
@@ -117,6 +119,33 @@ def test_a_visible_nan_in_v_takes_its_rows_only(kernel: str) -> None:
     run = fs.record(kernel, q, k, v, causal=True, block_rows=4, block_cols=4)
     right = reference.attention(q, k, v, causal=True).O[0, 0]
     assert np.array_equal(np.isnan(run.outputs["O"][0, 0]), np.isnan(right))
+
+
+@pytest.mark.parametrize("kernel", fs.kernels)
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"seqlen_k": 0},
+        {"seqlen_k": 11, "splits": 3},
+        {"seqlen_k": 3, "splits": 7},
+        {"seqlen_k": 9, "splits": 1, "head_dim": 5},
+        {"seqlen_q": 7, "seqlen_k": 13, "block_cols": 2, "splits": 2, "head_dim": 3, "heads": 2},
+    ],
+)
+def test_the_largest_block_keeps_as_many_numbers_as_was_foretold(kernel: str, asked: dict[str, Any]) -> None:
+    """To the number: what the first block, which is the largest, stores is among what it keeps, and is not kept twice."""
+    known = KERNELS[kernel]
+    fit = {name: size for name, size in asked.items() if name in known.parameters}
+    if known.one_query:
+        fit.pop("seqlen_q", None)
+    expected = fs.estimate(kernel, **fit).value_bytes
+    trace, whole = (fs.record(kernel, values=values, **fit).trace for values in ("focus", "all"))
+    stores = np.isin(trace.events.kind, (Kind.STORE, Kind.PARTIAL)) & (trace.steps_block[trace.event_step] == 0)
+    spared = expected["all"] - whole.values.nbytes  # a single partial is read where it stands
+    assert (spared > 0) <= (kernel == "flash-decoding" and asked.get("splits") == 1)
+    stored = 4 * int(trace.events.elements[stores].sum())
+    assert trace.values.nbytes == expected["focus"] - stored - spared
 
 
 @pytest.mark.slow

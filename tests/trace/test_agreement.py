@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import flashstep as fs
 from flashstep.kernels import reference
-from flashstep.trace.agreement import agree, compare_slot
+from flashstep.trace.agreement import _rounded, agree, compare_slot
 from flashstep.trace.bounds import Bounded, Exact, U
 
 ATTENTION = ("standard", "flash-attention-1", "flash-attention-2", "flash-decoding")
@@ -133,6 +133,8 @@ def exactly(values: list[float], error: float = 0.0) -> tuple[Floats, Bounded]:
         ([1.0], [1.0], 0.0, True),
         ([1.0000001], [1.0], 0.0, False),
         ([1.0000001], [1.0], 1e-6, True),
+        ([1.0000012], [1.0], 1e-6, False),  # a fifth beyond
+        ([-1.0000012], [-1.0], 1e-6, False),
         ([np.nan], [1.0], 1e9, False),  # fmaxf(nan, 0) is 0: a comparison that hides this passes anything
         ([1.0], [np.nan], 1e9, False),
         ([np.nan], [np.nan], 0.0, True),
@@ -164,6 +166,39 @@ def test_scores_so_large_that_rounding_decides_all_are_no_difference(kernel: str
     written = {(t, name) for t, slots in Exact(trace).walk() for name in slots}
     verdict = agree(trace, [found for found in seen if found[:2] in written], {}, engine="the twin itself")
     assert verdict.ok, str(verdict.first_divergence)
+
+
+def test_the_traces_own_distance_is_allowed_besides() -> None:
+    """The trace may lie on one side of what is exact, and a right kernel on the other."""
+    want, exact = np.array([[1.0, 1.0]], np.float32), Bounded(np.full((1, 2), 1.0 - 2**-20), np.full((1, 2), 2.0**-21))
+    far = np.float32(1.0 - 2**-20 - 2**-21)
+    verdict = compare_slot("Oi", np.array([[far, far - np.float32(2**-23)]], np.float32), want, exact)
+    assert verdict.allowed.tolist() == [[2.0**-20 + 2.0**-21] * 2]
+    assert verdict.first is not None
+    assert verdict.first.col == 1
+    assert verdict.used == (2**-20 + 2**-21 + 2**-23) / (2**-20 + 2**-21)
+
+
+def test_what_is_rounded_once_more_may_lose_of_its_error_too() -> None:
+    bound = Bounded(np.array([[1.0], [0.0], [0.0], [-np.inf], [2.0]]), np.array([[0.25], [0.25], [0.0], [0.0], [np.inf]]))
+    rounded = _rounded(bound, 2.0**-8, 2.0**-30, (1, 5))
+    by = [0.25 + 2.0**-8 * 1.25 + 2.0**-30, 0.25 + 2.0**-8 * 0.25 + 2.0**-30, 0, 0, np.inf]
+    assert rounded.error.tolist() == [by]
+    assert _rounded(bound, 0.0, 0.0, (1, 5)).error.tolist() == [[0.25, 0.25, 0, 0, np.inf]]
+
+
+@pytest.mark.parametrize(("wrong", "first"), [(["Oi", "li"], "li"), (["li", "mi"], "mi"), (["Oi", "Sij"], "Sij")])
+def test_of_several_slots_the_first_to_be_computed_is_named(wrong: list[str], first: str) -> None:
+    """li follows from Sij, and Oi from both: the one that the step computes first is where it went wrong."""
+    trace = fs.record("flash-attention-2").trace
+    step = next(step.index for step in trace.steps if step.name == "update m, l, O")
+    state = trace.state(step)
+    slots = ("Oi", "Sij", "li", "mi")
+    seen = [(step, name, state[name].reshape(4, -1) + np.float32(name in wrong)) for name in slots]
+    verdict = agree(trace, seen, {}, engine="test")
+    assert verdict.first_divergence is not None
+    assert verdict.first_divergence.slot == first
+    assert [slot.slot for slot in verdict.steps[0].slots] == ["mi", "Sij", "li", "Oi"]
 
 
 def test_a_bound_without_end_is_no_number_that_a_nan_is_held_to() -> None:
