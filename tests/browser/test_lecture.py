@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
+from flashstep.app.follow import picture
+
 pytestmark = pytest.mark.browser
 
 FA2 = "/lecture/flash-attention-2"
@@ -320,6 +322,8 @@ def test_what_the_presenter_previews_stays_inside_its_panels(page: Page, context
             page.set_viewport_size(size)
             page.goto(f"{site}/lecture/{lecture}/presenter?step={step}")
             expect(page.locator(".preview-frame .f-arithmetic").first).to_be_attached()
+            expect(page.locator(".preview-frame[style*='scale']")).to_have_count(2)
+            page.wait_for_timeout(150)  # the figure takes its room's size a moment after
             for preview in page.locator(".preview-box").all():
                 box = preview.bounding_box()
                 panel = preview.locator("[data-key='p0']").bounding_box()
@@ -372,6 +376,37 @@ def test_the_longest_answer_leaves_its_figure_whole(
     assert figure["height"] > 280
     assert figure["y"] + figure["height"] <= question["y"] + 1
     assert question["y"] + question["height"] <= strip["y"] + 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize(("width", "height"), [*SIZES, (390, 844)])
+def test_a_lectures_dialogs_fit_their_screen(page: Page, context: BrowserContext, site: str, width: int, height: int) -> None:
+    asks(context, {"questions": [], "notes": {}})
+    page.set_viewport_size({"width": width, "height": height})
+    link = f"http://flash.hall.example.edu:8642/f/{'w' * 5}"
+    links = [{"link": link, "qr": picture(link)}, {"link": "http://10.0.0.7:8642/f/wwwww", "qr": picture(link)}]
+    opened = {"code": "wwwww", "key": "x" * 43, "links": links}
+    context.route("**/api/follow", lambda route: route.fulfill(json=opened, status=201))
+    context.route("**/api/follow/wwwww", lambda route: route.fulfill(json={"sequence": 1, "followers": 300}))
+    page.goto(site + FA2 + "?step=8")
+    expect(page.locator(".strip .place")).to_have_text("step 8 of 18")
+    for key in ("l", "?"):
+        page.keyboard.press(key)
+        dialog = page.locator("dialog[open]")
+        expect(dialog).to_be_visible()
+        if key == "l":
+            expect(dialog.locator(".qr")).to_be_visible()
+            expect(dialog).to_contain_text("300 follow")
+        assert dialog.evaluate("node => node.scrollWidth - node.clientWidth") <= 0, key
+        parts = [dialog, *dialog.locator(".qr, .students-link, select, td, button:visible").all()]
+        boxes = [part.bounding_box() for part in parts]
+        assert all(box is not None and box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes), key
+        if height >= 540:
+            assert dialog.evaluate("node => node.scrollHeight - node.clientHeight") <= 0, key
+        page.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
+    page.keyboard.press("Home")
+    expect(page.locator("#title-students .qr")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
