@@ -25,7 +25,7 @@ FILES = 48  # open files that are no connections, and two turns' newcomers
 KEPT_BACK = FILES + 48  # of which the machine's own connections can always have so many
 WANTED = 65_536  # open files; more would cost memory and serve nobody
 REQUEST_SECONDS = 10.0  # for a whole request to come
-YOUNG_SECONDS = 1.0  # a connection's time for its request before it may give way
+YOUNG_SECONDS = 0.3  # a connection's time for its request before it may give way
 STALLED_SECONDS = 60.0  # for somebody to read on
 QUIET_SECONDS = 60.0  # between two log lines of one kind
 HERE = ""  # the machine itself, among addresses
@@ -125,11 +125,11 @@ class Room:
         idle = max((group for place, group in self._idle.items() if here or place != HERE), key=len, default=nobody)
         guests = max((group for place, group in self._held.items() if place != HERE), key=len, default=nobody)
         own = -1 if here else len(self._held.get(address, nobody))
-        first = next(iter(idle), None)
-        # The only one of an address may have come in this very turn, and its request be on the way.
-        if first and (len(idle) > 1 or time.monotonic() - idle[first] > YOUNG_SECONDS):
+        first = next((one for one in idle if one.answered), next(iter(idle), None))  # one that was answered, else the oldest
+        # One that came just now has its request on the way: it gives way to an address with fewer, not to its own kind.
+        if first and (first.answered or time.monotonic() - idle[first] > YOUNG_SECONDS or len(idle) > own + 1):
             return first
-        return next(iter(guests)) if len(guests) > own + 1 else first
+        return next(iter(guests)) if len(guests) > own + 1 else None
 
 
 def _drop(groups: dict[str, dict[Connection, float]], one: Connection) -> bool:
@@ -149,6 +149,7 @@ class Connection(H11Protocol):
     room: ClassVar[Room]
     request_seconds: ClassVar[float] = REQUEST_SECONDS
     address = HERE
+    answered = False
     _late: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
 
@@ -175,6 +176,7 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self.answered = True
         self._look()
 
     def pause_writing(self) -> None:

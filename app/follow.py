@@ -264,7 +264,7 @@ async def look(session: Found, open_sessions: Open) -> Response:
 async def events(request: Request, session: Found, open_sessions: Open) -> Response:
     """The moves as server-sent events: `place` (numbered), `beat` while nothing moves, `over` at the end."""
     if open_sessions.full:
-        raise HTTPException(503, FULL, {"Retry-After": "30"})
+        raise HTTPException(503, FULL, {"Retry-After": "30", "Connection": "close"})  # it holds a place that others need
     said = request.headers.get("last-event-id", "")
     last = int(said) if re.fullmatch(r"\d{1,15}", said) else -1
 

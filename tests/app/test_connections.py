@@ -130,27 +130,46 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
 
 
 @many_addresses
-def test_connections_that_ask_for_nothing_shut_nobody_out(serve: Serve) -> None:
+def test_connections_that_ask_for_nothing_shut_nobody_out(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "YOUNG_SECONDS", 0.5)
     served = serve(guests=8)
     silent = [served.connect(FIRST) for _ in range(60)]
     assert served.counted(8)
     assert status(served.connect(SECOND, GET)) == 200
-    assert status(served.connect(FIRST, GET)) == 200  # another behind the same address
     assert status(served.connect(HERE_ADDRESS, GET)) == 200
+    time.sleep(0.6)
+    assert status(served.connect(FIRST, GET)) == 200  # another behind the same address
     assert dropped(silent[0])
-    assert not dropped(silent[-1], 0.1)  # the oldest gave way
+    assert not dropped(silent[7], 0.1)  # the oldest gave way
+
+
+@many_addresses
+def test_those_behind_one_address_do_not_drop_each_other(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "YOUNG_SECONDS", 5.0)
+    served = serve(guests=4)
+    first = [served.connect(FIRST) for _ in range(4)]
+    assert served.counted(4)
+    assert status(served.connect(FIRST, GET)) == 503  # their requests are on the way
+    first[3].sendall(GET)
+    assert status(first[3]) == 200
+    assert within(2, lambda: first[3].recv(2**20).endswith(b"0\r\n\r\n"))
+    assert status(served.connect(FIRST, GET)) == 200
+    assert dropped(first[3], 1)  # it had its answer
+    assert not any(dropped(one, 0.1) for one in first[:3])
 
 
 @many_addresses
 def test_it_is_the_crowd_that_gives_way(serve: Serve) -> None:
     served = serve(guests=4)
     alone = served.connect(SECOND)
-    crowd = [served.connect(FIRST) for _ in range(12)]
+    crowd = [served.connect(FIRST) for _ in range(3)]
     assert served.counted(4)
-    assert not dropped(alone, 0.1)
+    third = served.connect(THIRD)
     assert dropped(crowd[0])
-    alone.sendall(GET)
-    assert status(alone) == 200
+    assert not dropped(alone, 0.1)
+    for one in (alone, third, crowd[2]):
+        one.sendall(GET)
+        assert status(one) == 200
 
 
 @many_addresses
