@@ -136,12 +136,15 @@ function ganttChart(trace, bars, { unit, digits }) {
       marker: { color: colours.launches[n % colours.launches.length], line: { width: 1, color: colours.paper } }, width: 0.72,
     };
   });
+  // On a phone the launches stand one under the other, and the chart grows by their lines.
+  const narrow = matchMedia("(max-width: 599px)").matches;
+  const top = launches.length < 2 ? 6 : narrow ? 8 + 19 * launches.length : 26;
   return {
     data,
     layout: layout(colours, {
-      barmode: "overlay", height: Math.min(420, Math.max(110, 24 * names.length + 52)),
-      showlegend: launches.length > 1, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 11 } },
-      margin: { l: 56, r: 12, t: launches.length > 1 ? 26 : 6, b: 36 },
+      barmode: "overlay", height: Math.min(420, Math.max(110, 24 * names.length + 52)) + Math.max(0, top - 26),
+      showlegend: launches.length > 1, legend: { orientation: narrow ? "v" : "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 11 } },
+      margin: { l: 56, r: 12, t: top, b: 36 },
       xaxis: axis(colours, { title: { text: unit, standoff: 4 }, rangemode: "tozero", zeroline: false }),
       yaxis: axis(colours, { type: "category", categoryorder: "array", categoryarray: names, autorange: "reversed", showgrid: false, ticks: "" }),
     }),

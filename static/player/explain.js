@@ -88,8 +88,8 @@ function answer(at, position, cell) {
 function explainSlot(at, step, cell, node) {
   const { trace, replay } = at;
   const { block, row, col } = cell;
-  const name = cellText(node, row, col);
   const state = replay.slot(node.id, block, step);
+  const name = cellText({ name: state?.label ?? node.name, cols: node.cols }, row, col); // Sij is called Pij once it holds P
   const base = blank(cell, name, slotPlace(at, node, cell, state, step));
   if (state === null) {
     const why = step < 0 ? `block ${block} has not begun` : `block ${block} has not written it yet`;

@@ -34,6 +34,7 @@ export function createStepList(host, { trace, goTo, floated, mark = null }) {
   const count = el("p", { class: "filter-count", role: "status", hidden: true });
   const space = el("div", { class: "tree-space", role: "presentation" });
   const list = el("div", { class: "tree", role: "tree", tabindex: "0", "aria-label": "Steps" }, space);
+  list.style.setProperty("--row", `${rowHeight}px`);
   host.append(
     el("div", { class: "panel-head" }, grip, el("h2", { text: "Steps" }), fold, dock),
     filter, count, list);

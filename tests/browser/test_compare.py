@@ -345,3 +345,26 @@ def test_steps_and_both_sources_lead_to_each_other(page: Page, site: str, kernel
             assert trace.steps_kind[int(place[1])] == kind
             expect(page.locator(lit)).to_have_count(lines[1] - lines[0] + 1)
             assert page.locator(lit).first.get_attribute("id") == f"{name}-{lines[0]}"
+
+
+def test_a_rows_mark_keeps_clear_of_its_words(page: Page, site: str) -> None:
+    page.goto(f"{site}/compare/flash-attention-2")
+    row = page.locator(".row.step.done").nth(2)
+    expect(row).to_be_visible()
+    mark, words = row.locator(".row-done .sign").first.bounding_box(), row.locator(".row-text").bounding_box()
+    assert mark is not None
+    assert words is not None
+    assert mark["x"] + mark["width"] + 2 <= words["x"]
+
+
+@pytest.mark.parametrize("width", [390, 1366])
+def test_the_names_of_the_launches_stand_above_their_bars(page: Page, site: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(f"{site}/compare/standard")
+    for chart in page.locator(".pair .chart").all():
+        expect(chart.locator(".legend")).to_be_visible()
+        top = min(bar["y"] for one in chart.locator(".barlayer .point path").all() if (bar := one.bounding_box()))
+        for name in chart.locator(".legendtext").all():
+            box = name.bounding_box()
+            assert box is not None
+            assert box["y"] + box["height"] <= top + 1

@@ -18,8 +18,8 @@ SIZES = [
     *[(size, True) for size in ((1366, 560), (1900, 830))],
 ]
 
-HEADS = {"batch": 2, "heads": 4, "kv_heads": 2}
-SPLITS = {"seqlen_k": 192, "splits": 48}
+HEADS: dict[str, Any] = {"batch": 2, "heads": 4, "kv_heads": 2}
+SPLITS: dict[str, Any] = {"seqlen_k": 192, "splits": 48}
 BIG: list[tuple[str, dict[str, Any]]] = [
     ("flash-attention-2", {**LONG, "block_rows": 16, "block_cols": 16}),
     ("standard", {**LONG, "block_rows": 32, "block_cols": 32}),

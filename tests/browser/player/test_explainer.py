@@ -91,3 +91,11 @@ def test_the_list_to_explain_calls_a_slot_what_the_figure_calls_it(player: Playe
     expect(options.filter(has_text="Pij (was Sij)")).to_have_count(1)
     player.press("ArrowLeft")
     expect(options.filter(has_text="Pij")).to_have_count(0)
+
+
+def test_a_cell_is_named_as_its_slot_is_at_that_step(player: Player) -> None:
+    name = player.page.locator(".explanation-name b")
+    player.open(FA2 + "?step=7&cell=Sij.2.3")
+    expect(name).to_have_text("Sij[2, 3]")
+    player.press("ArrowRight")  # the update writes P over it
+    expect(name).to_have_text("Pij[2, 3]")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -162,3 +163,18 @@ def test_a_step_is_named_whole(player: Player, kernel: str) -> None:
     assert len(named) > 8
     assert not [row["text"] for row in named.values() if row["cut"]]
     assert all(row["title"] == row["text"] for row in named.values() if len(row["text"]) > 22)  # a narrower list may cut these
+
+
+@pytest.mark.parametrize("width", [1366, 700])
+def test_rows_stand_one_under_the_other_in_any_window(player: Player, width: int) -> None:
+    """How far apart they stand hangs on the pointer, and a narrow window may have a mouse."""
+    player.open(FA2 + "?step=5")
+    player.page.set_viewport_size({"width": width, "height": 768})
+    if width < 900:
+        player.page.get_by_role("button", name="Steps", exact=True).click()
+    expect(player.page.locator(".row.step.current")).to_be_visible()
+    rows = player.page.locator(".tree .row").evaluate_all(
+        "(rows) => rows.map((row) => row.getBoundingClientRect()).map(({top, bottom}) => [top, bottom])"
+    )
+    assert len(rows) > 5
+    assert all(below[0] >= above[1] - 0.5 for above, below in pairwise(sorted(rows)))
