@@ -14,6 +14,7 @@ import re
 import struct
 import zipfile
 import zlib
+from functools import partial
 
 import numpy as np
 
@@ -22,8 +23,10 @@ from .ownarrays import Array, ArraysError, shown
 from .tables import size
 
 SAVED_RUN = b'{"__metadata__":{"flashstep":'  # how the header of a trace file begins
+KINDS = ("npy", "npz", "safetensors", "txt", "csv")
 MAX_ENTRIES = 32  # arrays in one .npz or .safetensors
 MAX_HEADER = 64 * 1024
+MAX_NUMBERS = 2**40  # in one array
 
 SAFETENSORS_TYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|b1",
@@ -119,9 +122,10 @@ def read_npz(name: str, data: bytes, limit: int) -> dict[str, Array]:
                 left -= len(content)
                 if left < 0:
                     raise ArraysError(f"{name} unpacks to more than {size(limit)}; send smaller arrays.")
-                arrays[entry.filename.removesuffix(".npy")] = read_npy(
-                    f"{shown(entry.filename)} in {name}", content
-                )
+                key = entry.filename.removesuffix(".npy")
+                if key in arrays:
+                    raise ArraysError(f"{name} holds {shown(key)} twice; keep one of them.")
+                arrays[key] = read_npy(f"{shown(entry.filename)} in {name}", content)
     except ArraysError:
         raise
     except (zipfile.BadZipFile, zlib.error, struct.error, ValueError, RuntimeError, EOFError, OSError):
@@ -141,7 +145,7 @@ def read_safetensors(name: str, data: bytes, limit: int) -> dict[str, Array]:
         raise damaged
     body = memoryview(data)[8 + length :]
     try:
-        header = json.loads(data[8 : 8 + length])
+        header = json.loads(data[8 : 8 + length], object_pairs_hook=partial(_each_once, name))
         header.pop("__metadata__", None)
         tensors = [
             (
@@ -152,6 +156,8 @@ def read_safetensors(name: str, data: bytes, limit: int) -> dict[str, Array]:
             )
             for key, tensor in header.items()
         ]
+    except ArraysError:
+        raise
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         raise damaged from None
     if len(tensors) > MAX_ENTRIES:
@@ -178,9 +184,22 @@ def read_safetensors(name: str, data: bytes, limit: int) -> dict[str, Array]:
     return arrays
 
 
+def _each_once(name: str, pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """A JSON object whose names stand once each: of two tensors with one name, nobody could say which is meant."""
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ArraysError(f"{name} holds {shown(key)} twice; keep one of them.")
+        found[key] = value
+    return found
+
+
 def _check_length(name: str, shape: tuple[int, ...], itemsize: int, length: int) -> None:
-    """A header's promise against the bytes that are there, in Python's integers, which do not overflow."""
-    if len(shape) > 8 or any(n < 0 for n in shape) or math.prod(shape) * itemsize != length:
+    """A header's promise against the bytes that are there, in Python's integers, which do not overflow as NumPy's do:
+    beside a side of 0 any other would fit, so the others are bounded by themselves.
+    """
+    whole = len(shape) <= 8 and all(n >= 0 for n in shape) and math.prod(n or 1 for n in shape) < MAX_NUMBERS
+    if not whole or math.prod(shape) * itemsize != length:
         shown = "×".join(str(n) for n in shape[:8]) or "one number"
         raise ArraysError(
             f"{name} says it is {shown[:80]}, and its data are {length} bytes; the file is damaged: save it again."

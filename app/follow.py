@@ -26,7 +26,7 @@ from ..kernels import registry
 from ..trace.words import listed
 from . import assets
 from .addresses import reachable
-from .api import read_json
+from .api import find_kernel, read_json
 from .local import ONLY_HERE
 from .pages import render
 from .settings import Settings
@@ -318,8 +318,7 @@ def place_of(sent: dict[str, Any]) -> dict[str, Any]:
         return isinstance(sent.get(name), str) and len(sent[name]) <= most
 
     fits = (
-        text("kernel", 80)
-        and sent["kernel"] in registry.KERNELS
+        find_kernel(sent.get("kernel")) is not None
         and text("query", 2000)
         and whole(sent.get("position"))
         and whole(sent.get("focus"))

@@ -18,8 +18,9 @@ import typer
 from numpy.typing import NDArray
 
 from ..kernels.problem import Problem, Tiling
-from .arrayfiles import read_file
+from .arrayfiles import KINDS, read_file
 from .ownarrays import Arrays, ArraysError, settle, settle_mask
+from .tables import size
 
 HELP = {
     "batch": "Sequences in the batch.",
@@ -41,7 +42,7 @@ FORMS = {
     "key_mask": "a .npy file, as numpy.save writes it, with 1 for a visible key and 0 for any other, (keys) or (batch, keys)",
     "arrays": "a .npz file, as numpy.savez writes it, or .safetensors",
 }
-ARRAY_LIMIT = 2**30  # bytes that one file may unpack to
+ARRAY_LIMIT = 2**30  # bytes of one file, and that it may unpack to
 PROBLEM_PANEL, ARRAYS_PANEL = "The problem and its tiles", "Your own arrays"
 
 
@@ -98,6 +99,19 @@ def _option(name: str, kind: Any, text: str, panel: str) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, info])
 
 
+def _content(path: Path) -> bytes:
+    """A file's bytes; of one that holds no arrays by its name, such as a device without an end, as many as tell what it is.
+
+    Raises `OSError` and `ArraysError`.
+    """
+    arrays = path.suffix.lower().removeprefix(".") in KINDS
+    with path.open("rb") as file:
+        data = file.read(ARRAY_LIMIT + 1 if arrays else 64)
+    if len(data) > ARRAY_LIMIT:
+        raise ArraysError(f"{path} holds more than {size(ARRAY_LIMIT)}; pass smaller arrays.")
+    return data
+
+
 def read_arrays(files: dict[str, Path]) -> Arrays:
     """The arrays of `--q q.npy …` and `--arrays file.npz`, under the names that kernels know, in their order.
 
@@ -106,7 +120,7 @@ def read_arrays(files: dict[str, Path]) -> Arrays:
     found: dict[str, NDArray[np.generic]] = {}
     for option, path in files.items():
         try:
-            data = path.read_bytes()
+            data = _content(path)
         except OSError as error:
             why = "there is no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
             wanted = f"--{option.replace('_', '-')} takes {FORMS.get(option, 'an array in a .npy file, as numpy.save writes it')}"

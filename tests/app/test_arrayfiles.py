@@ -7,6 +7,7 @@ import os
 import struct
 import time
 import tracemalloc
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,16 @@ def many_entries() -> bytes:
     return out.getvalue()
 
 
+def twice(first: str, second: str) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # zipfile itself says that a name comes twice
+        archive.writestr(first, npy(Q))
+        archive.writestr(second, npy(K))
+    return out.getvalue()
+
+
+ONE = '"x": {"dtype": "F32", "shape": [1, 1], "data_offsets": [0, 4]}'
 PLAIN = "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 2), }\n"
 HOSTILE = {
     "objects.npy": npy(np.array([[Trap(), 1]], object), allow_pickle=True),
@@ -116,6 +127,9 @@ HOSTILE = {
     "long.npy": npy(Q) + b"more",
     "huge.npy": npy_header(PLAIN.replace("(4, 2)", f"({2**40}, {2**40})"), b"\0" * 32),
     "overflow.npy": npy_header(PLAIN.replace("(4, 2)", f"({2**63}, 2)"), b""),
+    "nothing.npy": npy_header(PLAIN.replace("(4, 2)", f"(0, {2**63 - 1})"), b""),
+    "nothing64.npy": npy_header(PLAIN.replace("(4, 2)", f"(0, {2**64})"), b""),
+    "nothings.npy": npy_header(PLAIN.replace("(4, 2)", f"({2**30}, {2**20}, 0, {2**30})"), b""),
     "negative.npy": npy_header(PLAIN.replace("(4, 2)", "(-4, -2)"), b"\0" * 32),
     "words.npy": npy_header(PLAIN.replace("(4, 2)", "('a',)"), b"\0" * 32),
     "code.npy": npy_header("__import__('os').mkdir('trapped')\n"),
@@ -152,6 +166,11 @@ HOSTILE = {
     "kind.safetensors": safetensors(
         {"x": {"dtype": "F8_E4M3", "shape": [8], "data_offsets": [0, 8]}}, b"\0" * 8
     ),
+    "nothing.safetensors": safetensors({"x": {"dtype": "F32", "shape": [0, 2**63], "data_offsets": [0, 0]}}),
+    "nothings.safetensors": safetensors({"x": {"dtype": "BF16", "shape": [10**30, 0], "data_offsets": [0, 0]}}),
+    "twice.npz": twice("x.npy", "x.npy"),
+    "twice again.npz": twice("x.npy", "x"),
+    "twice.safetensors": struct.pack("<Q", 2 * len(ONE) + 3) + f"{{{ONE},{ONE}}}".encode() + bytes(4),
     "crowd.safetensors": safetensors(
         {f"{n}": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]} for n in range(99)}
     ),
@@ -193,6 +212,20 @@ def test_a_hostile_file_is_refused_in_one_sentence_and_takes_no_memory(
     assert peak < 8 * LIMIT + 4 * len(data)
     assert time.perf_counter() - began < 5
     assert not Path("trapped").exists()
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTILE if "twice" in name])
+def test_of_two_arrays_with_one_name_neither_is_taken(name: str) -> None:
+    with pytest.raises(ArraysError, match="holds x twice"):
+        read_file(name, HOSTILE[name], LIMIT)
+
+
+@pytest.mark.parametrize("sides", [(0, 3), (0, 2**31), (2**20, 0)])
+def test_arrays_without_numbers_are_read(sides: tuple[int, int]) -> None:
+    found = read_file("x.npy", npy_header(PLAIN.replace("(4, 2)", str(sides))), LIMIT)
+    assert found["x"].shape == sides
+    header = {"x": {"dtype": "F32", "shape": list(sides), "data_offsets": [0, 0]}}
+    assert read_file("x.safetensors", safetensors(header), LIMIT)["x"].shape == sides
 
 
 def assert_read_or_refused(name: str, data: bytes) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from arraybytes import LIMIT, K, Q, V, npy, npz
+from arraybytes import LIMIT, K, Q, V, npy, npy_header, npz, safetensors
 from fastapi.testclient import TestClient
 from web import JSON, Start, is_sentence
 
@@ -129,6 +129,22 @@ def test_nothing_and_nonsense_are_refused(client: TestClient) -> None:
     ):
         assert answer.status_code == status
         assert is_sentence(answer.json()["error"])
+
+
+@pytest.mark.parametrize("side", [2**31, 2**39, 2**63 - 1, 2**64, 10**30])
+def test_arrays_of_no_numbers_and_endless_sides_are_told_so(client: TestClient, side: int) -> None:
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': (0, {side}), }}\n"
+    parts = {"q": npy_header(header), "k": npy_header(header), "v": npy_header(header)}
+    answer = send(client, *((f"{name}.npy", data) for name, data in parts.items()))
+    if answer.status_code == 200:  # kept, and no kernel takes them
+        assert all(is_sentence(why) for why in answer.json()["fits"].values())
+        refused = client.post("/api/recordings", json={"kernel": "standard", "arrays": answer.json()["arrays"]})
+        assert refused.status_code == 422
+    else:
+        assert answer.status_code == 422
+        assert is_sentence(answer.json()["error"])
+    tensors = {"x": {"dtype": "F32", "shape": [0, side], "data_offsets": [0, 0]}}
+    assert send(client, ("x.safetensors", safetensors(tensors))).status_code in (200, 422)
 
 
 def store(directory: Path, **settings: Any) -> ArrayStore:

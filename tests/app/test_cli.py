@@ -273,6 +273,16 @@ def test_what_is_changed_of_own_arrays_is_noted(capsys: Captured) -> None:
     ]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such devices")
+def test_what_has_no_end_is_not_read_to_it(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "ARRAY_LIMIT", 2**20)
+    Path("endless.npy").symlink_to("/dev/zero")
+    for name, words in (("/dev/zero", "is none of .npy"), ("endless.npy", "holds more than 1 MiB")):
+        for option in ("--arrays", "--q"):
+            sentence = complaint(capsys, "show", "standard", option, name, code=2)
+            assert words in sentence
+
+
 def test_a_saved_run_takes_no_parameters(capsys: Captured) -> None:
     fs.record("standard").save("run.safetensors")
     assert "recorded already" in complaint(capsys, "show", "run.safetensors", "--seqlen-q", "4", code=2)
