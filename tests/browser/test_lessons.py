@@ -114,14 +114,30 @@ def test_a_question_keeps_the_prediction_beside_the_answer(page: Page, site: str
     question = next(one for one in text.questions if one.id == "alpha")
     box = page.locator("#q-alpha")
     expect(box.locator(".answer")).to_be_hidden()
-    box.get_by_label("Your prediction").fill("0.44")
+    told = f"{float(question.result):.2f}"
+    assert told != question.result
+    box.get_by_label("Your prediction").fill(told)
     page.keyboard.press("Enter")
-    expect(box.locator(".said")).to_have_text("You predicted 0.44")
-    expect(box.locator(".said")).to_have_attribute("data-verdict", "right")  # 0.4352, to as many digits
+    expect(box.locator(".said")).to_have_text(f"You predicted {told}")
+    expect(box.locator(".said")).to_have_attribute("data-verdict", "right")  # to as many digits
     expect(box.locator(".result")).to_have_text(f"Answer: {question.result}")
-    expect(box.get_by_label("Your prediction")).to_have_value("0.44")
+    expect(box.get_by_label("Your prediction")).to_have_value(told)
     box.get_by_role("link", name=re.compile("See it in the figure")).click()
     expect(place(page)).to_have_text(re.compile(f"step {question.step} of"))
+    expect(page.locator("#player .explain")).to_contain_text(question.result)  # the number itself is selected there
+
+
+@pytest.mark.parametrize(
+    ("typed", "right"),
+    [("−∞", True), ("-inf", True), ("minus infinity", True), ("0", False), ("infinity", False)],
+)
+def test_minus_infinity_may_be_written_as_one_likes(page: Page, site: str, typed: str, right: bool) -> None:
+    opened(page, f"{site}/lessons/flash-attention-2")
+    box = page.locator("#q-blind")
+    box.get_by_label("Your prediction").fill(typed)
+    page.keyboard.press("Enter")
+    expect(box.locator(".result")).to_have_text("Answer: −∞")
+    expect(box.locator(".said")).to_have_attribute("data-verdict", "right" if right else "")
 
 
 def test_keys_read_the_text_and_step_the_figure(page: Page, site: str) -> None:
@@ -134,21 +150,67 @@ def test_keys_read_the_text_and_step_the_figure(page: Page, site: str) -> None:
     expect(place(page)).to_have_text(re.compile("step 1 of"))
     page.locator("#player .slider").focus()
     page.keyboard.press("End")
-    expect(place(page)).to_have_text("step 54 of 54")
+    last = len(fs.record("standard").trace.steps) - 1
+    expect(place(page)).to_have_text(f"step {last} of {last}")
     for control in page.locator("#player button:visible").all():
         assert control.get_attribute("aria-label") or control.inner_text()
+
+
+FOCUSED = """() => {
+  const node = document.activeElement, { width, top, bottom } = node.getBoundingClientRect();
+  const { outlineStyle, boxShadow } = getComputedStyle(node);
+  return { href: node.getAttribute("href"), tag: node.tagName, seen: width > 0 && bottom > 0 && top < innerHeight,
+    marked: outlineStyle !== "none" || boxShadow !== "none" };
+}"""
+
+
+def tab_to(page: Page, href: str) -> None:
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        focused = page.evaluate(FOCUSED)
+        assert focused["seen"], focused
+        assert focused["marked"], focused
+        if focused["href"] == href:
+            return
+    raise AssertionError(f"Tab never comes to {href}")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1366, 768), (390, 844), (683, 384)])  # the last is the first at 200 % zoom
+def test_from_home_to_a_lessons_last_step_by_keyboard_alone(page: Page, site: str, width: int, height: int) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    page.goto(site)
+    tab_to(page, "/lessons/")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{site}/lessons/")
+    tab_to(page, "/lessons/flash-decoding")
+    page.keyboard.press("Enter")
+    expect(page.locator("html[data-lesson=ready]")).to_be_attached(timeout=15_000)
+    last = len(fs.record("flash-decoding").trace.steps) - 1
+    for step in range(1, last + 1):
+        page.keyboard.press("ArrowRight")
+        expect(place(page)).to_have_text(f"step {step} of {last}")
+    # A phrase and a question are reached and answered the same way.
+    page.locator("#q-weight").get_by_label("Your prediction").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#q-weight .answer")).to_be_visible()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(place(page)).not_to_have_text(f"step {last} of {last}")
+    assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
 def test_other_sizes_change_the_text_and_keep_the_place(page: Page, site: str) -> None:
     opened(page, f"{site}/lessons/online-softmax")
     page.locator("#trips-across-hbm").scroll_into_view_if_needed()
-    expect(page.locator(".prose table").filter(has_text="ledger").locator("td").nth(3)).to_have_text("128")
+    loaded = [fs.record("online-softmax", seqlen_k=keys).trace.ledger()["X"]["loads"]["elements"] for keys in (8, 6)]
+    expect(page.locator(".prose table").filter(has_text="ledger").locator("td").nth(3)).to_have_text(str(loaded[0]))
     page.evaluate("document.getElementById('trips-across-hbm').scrollIntoView()")
     page.get_by_label("columns").fill("6")
     page.get_by_label("columns").press("Enter")
     expect(page).to_have_url(re.compile("seqlen_k=6"))
     expect(page.locator("html[data-lesson=ready]")).to_be_attached(timeout=15_000)
-    expect(page.locator(".prose table").filter(has_text="ledger").locator("td").nth(3)).to_have_text("96")
+    expect(page.locator(".prose table").filter(has_text="ledger").locator("td").nth(3)).to_have_text(str(loaded[1]))
 
 
 def test_sizes_beyond_a_lesson_are_refused_at_their_field(page: Page, site: str) -> None:
@@ -166,7 +228,8 @@ def test_a_lesson_without_script_is_whole(browser: Browser, site: str) -> None:
     phrase = page.get_by_role("link", name="the first tile").first
     assert re.search(r"\?seqlen_k=6&step=\d+", phrase.get_attribute("href") or "")
     page.locator("#q-reads summary").click()
-    expect(page.locator("#q-reads .result")).to_have_text("Answer: 96")
+    reads = fs.record("online-softmax", seqlen_k=6).trace.ledger()["X"]["loads"]["elements"]
+    expect(page.locator("#q-reads .result")).to_have_text(f"Answer: {reads}")
     page.get_by_role("link", name="All steps in words").first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Online softmax: all steps in words")
     context.close()
