@@ -12,6 +12,7 @@ import json
 import logging
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -28,7 +29,7 @@ from .. import EngineError, Run, record
 from .. import engines as every_engine
 from ..kernels import registry
 from ..kernels.engines import compare as engine_compare
-from ..kernels.engines import cpu
+from ..kernels.engines import hostbuild
 from ..kernels.engines.plan import Plan
 from ..kernels.engines.source import Source
 from ..kernels.kernel import Kernel
@@ -178,9 +179,17 @@ def make(asked: parameters.Request, engine: str, fmad: bool, most: int, progress
     waiting = partial(progress, 0, len(run.trace.steps_kind))
     plan, result, note = engine_compare.execute(run, engine, fmad, None, waiting)
     if engine == "cpu":
-        files.keep_newest(cpu.cache_folder(), "[0-9a-f]*", count=BUILDS, total=BUILDS_BYTES)
+        forget_builds()
     agreement = engine_compare.judge(run, plan, result, engine, note, progress)
     return pack(run, agreement, result.times, fmad)
+
+
+def forget_builds() -> None:
+    """Keep the builds for the host within bounds. A cache that cannot be looked into keeps what it has."""
+    folder = hostbuild.cache_folder()
+    if folder is not None:
+        with suppress(OSError):
+            files.keep_newest(folder, "[0-9a-f]*", count=BUILDS, total=BUILDS_BYTES)
 
 
 def pack(run: Run, agreement: Agreement, times: list[NDArray[np.uint64]], fmad: bool) -> bytes:

@@ -1,43 +1,34 @@
-"""The cpu engine: the same kernel.cu, compiled for the host behind `shim.h`, run in a child process.
+"""The cpu engine: the same kernel.cu, compiled for the host behind `shim.h` and `device.h`, run in a child process.
 
-Needs a C++17 compiler. Builds are kept in a cache under the hash of everything that went into them. A child
-that runs too long or asks for too much memory is stopped.
+Needs a C++17 compiler. A child that runs too long or asks for too much memory is stopped. What passes between the two
+stands in files without names, so that nothing is left behind whatever ends either.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
-import shutil
 import struct
-import subprocess
 import sys
-import tempfile
-from functools import cache
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
-from .child import Reached, Waiting, spawn
-from .plan import Launch, Plan
+from . import child
+from .child import Ended, Waiting
+from .hostbuild import built, compiler, handed
+from .plan import Launch, Plan, place
 from .result import EngineError, Result
 from .source import Source
 
 HERE = Path(__file__).parent
 THREADS = 8  # of a block: the kernels take any number
+PADDING = 2**16  # bytes before and after each buffer: a multiple of what malloc aligns to
 _CUDA_HEADER = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]cuda[\w/]*\.h[>\"]", re.M)  # the shim stands in for them
 _NULL, _BUFFER, _INTEGER, _NUMBER = range(4)
-
-
-@cache
-def compiler() -> str | None:
-    """The C++ compiler's path: $CXX, g++, clang++ or c++."""
-    for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
-        found = shutil.which(name) if name else None
-        if found:
-            return found
-    return None
 
 
 def unavailable() -> str | None:
@@ -47,12 +38,6 @@ def unavailable() -> str | None:
     if compiler() is None:
         return "The cpu engine needs a C++17 compiler: install g++ (or clang++), or set CXX."
     return None
-
-
-def cache_folder() -> Path:
-    """Where builds are kept: $FLASHSTEP_CACHE, or the user's cache folder."""
-    root = os.environ.get("FLASHSTEP_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(root) / "flashstep" / "cpu"
 
 
 def most_seconds(plan: Plan) -> float:
@@ -67,70 +52,64 @@ def run(
     """Run the plan on the host. `sanitizer`: "address,undefined" or "thread". The kernel is stopped after `seconds`, by
     default `most_seconds`; `waiting` is called several times a second until it ends, and may raise to cancel it. Raises EngineError.
     """
-    why = unavailable()
-    if why:
-        raise EngineError(why)
     launches = list(plan.launches())
-    program = build(plan, launches, probing, sanitizer)
-    with tempfile.TemporaryDirectory(prefix="flashstep-") as folder:
-        asked, answer = Path(folder) / "in", Path(folder) / "out"
-        asked.write_bytes(_pack(plan, launches, probing, threads))
-        spawn(
-            [str(program), str(asked), str(answer)], seconds or most_seconds(plan), waiting, sanitized=bool(sanitizer),
-            place=lambda reached: _place(launches, reached),
+    with _ready(plan, launches, probing, sanitizer, threads, waiting) as (command, asked, answer):
+        child.spawn(
+            command, seconds or most_seconds(plan), waiting, memory=None if sanitizer else child.MEMORY_BYTES,
+            place=lambda reached: place(launches, reached), files=[asked.fileno(), answer.fileno()],
         )  # fmt: skip
-        return _unpack(plan, launches, probing, answer.read_bytes())
+        answer.seek(0)
+        return _unpack(plan, launches, probing, answer.read())
 
 
-def build(plan: Plan, launches: list[Launch], probing: bool, sanitizer: str | None) -> Path:
-    """The compiled program for these template instances, from the cache or made now. Raises EngineError."""
-    text = program_text(plan, launches, probing, sanitizer)
-    # A lesson's sizes are compiled for longer than they run: more optimisation would cost more than it saves.
-    options = ["-std=c++17", "-pthread", "-w", "-O1"]
-    if sanitizer:
-        options += ["-g", f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all"]
-    key = hashlib.sha256("\n".join([*options, compiler() or "", text]).encode()).hexdigest()[:32]
-    folder = cache_folder()
-    program = folder / key
-    if program.exists():
-        return program
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as work:
-        source, target = Path(work) / "kernel.cpp", Path(work) / "kernel"
-        source.write_text(text, "utf-8")
-        done = subprocess.run(
-            [compiler() or "g++", *options, "-o", str(target), str(source)], capture_output=True, text=True, timeout=300
-        )
-        if done.returncode:
-            first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:300])
-            raise EngineError(f"The kernel does not compile for the host: {first.strip()}")
-        os.replace(target, program)
-    return program
+def run_sanitized(plan: Plan, sanitizer: str, threads: int, seconds: float, waiting: Waiting | None = None) -> Ended:
+    """Run the plan without probes under a sanitizer; how it ended. Raises EngineError where it cannot be built."""
+    launches = list(plan.launches())
+    # Wide gaps between the arrays: the nearest is the one that was meant.
+    options = {"ASAN_OPTIONS": "detect_leaks=0:redzone=2048:max_redzone=2048", "TSAN_OPTIONS": "halt_on_error=1"}
+    with _ready(plan, launches, False, sanitizer, threads, waiting) as (command, asked, answer):
+        return child.run(command, seconds, waiting, files=[asked.fileno(), answer.fileno()], environment=options)
+
+
+@contextmanager
+def _ready(
+    plan: Plan, launches: list[Launch], probing: bool, sanitizer: str | None, threads: int, waiting: Waiting | None
+) -> Iterator[tuple[list[str], IO[bytes], IO[bytes]]]:
+    """The command that runs a plan, and the files that it reads and writes. A sanitizer needs all memory there is."""
+    if why := unavailable():
+        raise EngineError(why)
+    with (
+        built(program_text(plan, launches, probing, sanitizer), sanitizer, waiting) as program,
+        handed(_pack(plan, launches, probing, threads)) as (asked, answer),
+    ):
+        try:
+            yield [str(program), str(asked.fileno()), str(answer.fileno())], asked, answer
+        except PermissionError as error:
+            raise EngineError(f"The kernel's program may not be run in {program.parent}; FLASHSTEP_CACHE names another folder.") from error
 
 
 def program_text(plan: Plan, launches: list[Launch], probing: bool, sanitizer: str | None) -> str:
     """The shim, the kernel's source as it is (or with probes), and a main that launches these instances."""
-    source: Source = plan.source
+    source: Source = replace(plan.source, text=plan.source.undefining())
     kernel = source.probing(plan.slots, plan.shapes) if probing else source.text
     kernel = _CUDA_HEADER.sub(r"// \g<0>", kernel)
-    shown = "".join(c if c.isascii() and c.isprintable() and c not in '"\\' else "_" for c in source.name)
-    begun = "" if sanitizer else "fs_tell_when_dying();"  # a sanitizer has its own words for it
     cases = "\n".join(
         f"    case {n}: fs_launch({launch.instance}, grid, threads, arguments); break;" for n, launch in enumerate(launches)
     )
     begin = "fs_base = (const long long*)buffers[in.number()].data; fs_times = (unsigned long long*)buffers[in.number()].data;"
-    return f"""#define FS_PADDING {0 if sanitizer else 4096}
+    return f"""#define FS_PADDING {0 if sanitizer else PADDING}
 {(HERE / "shim.h").read_text("utf-8")}
+{(HERE / "device.h").read_text("utf-8")}
 {(HERE / "probes.h").read_text("utf-8") if probing else ""}
-#line 1 "{shown}"
+#line 1 "{shown_name(source)}"
 {kernel}
-int main(int, char** paths) {{
-  {begun}
-  Reader in{{fopen(paths[1], "rb")}};
+int main(int, char** files) {{
+  Reader in{{fdopen(atoi(files[1]), "rb")}};
   if (!in.file) return 3;
   const int64_t count = in.number();
   Buffer* buffers = (Buffer*)calloc(count + 1, sizeof(Buffer));
-  for (int64_t n = 0; n < count; n++) buffers[n] = fs_buffer(in);
+  for (int64_t n = 0; n < count; n++) buffers[n] = fs_buffer(in, n);
+  fs_prepare(buffers, count);
   {"fs_out = (float*)buffers[in.number()].data;" if probing else ""}
   const int64_t launches = in.number();
   for (int64_t n = 0; n < launches; n++) {{
@@ -149,26 +128,25 @@ int main(int, char** paths) {{
     switch (n) {{
 {cases}
     }}
+    fs_look_outside(buffers, count, n);
   }}
-  FILE* out = fopen(paths[2], "wb");
-  for (int64_t n = 0; n < count; n++) {{
-    if (fwrite(buffers[n].data, 1, buffers[n].size, out) != buffers[n].size) return 4;
-    free(buffers[n].data);
-  }}
+  FILE* out = fdopen(atoi(files[2]), "wb");
+  bool whole = out;
+  for (int64_t n = 0; whole && n < count; n++) whole = fwrite(buffers[n].data, 1, buffers[n].size, out) == buffers[n].size;
+  for (int64_t n = 0; whole && n < count; n++) whole = fwrite(&buffers[n].launch, 8, 2, out) == 2;
+  for (int64_t n = 0; n < count; n++) free(buffers[n].data - FS_PADDING);
   free(buffers);
   fclose(in.file);
-  return fclose(out) ? 4 : 0;
+  if (whole && fclose(out) == 0) return 0;
+  fprintf(stderr, "error: what the kernel left cannot be written: %s\\n", strerror(errno));
+  return 4;
 }}
 """
 
 
-def _place(launches: list[Launch], reached: Reached) -> str:
-    """Where a kernel was last seen, in words that follow "The kernel crashed"."""
-    launch, block, step = reached
-    function = launches[launch].function
-    if step < 0:
-        return f"in {function.name}, before any probed step ended"
-    return f"in {function.name}, after the step {function.steps[step].name!r} of block {block}"
+def shown_name(source: Source) -> str:
+    """The source's name as the compiler is told it, and tells it."""
+    return "".join(c if c.isascii() and c.isprintable() and c not in '"\\' else "_" for c in source.name)
 
 
 def _pack(plan: Plan, launches: list[Launch], probing: bool, threads: int) -> bytes:
@@ -222,11 +200,24 @@ def _unpack(plan: Plan, launches: list[Launch], probing: bool, data: bytes) -> R
         return array
 
     arrays = {name: take(buffer.dtype.type, buffer.size).reshape(buffer.shape) for name, buffer in plan.buffers.items()}
-    if not probing:
-        return Result(arrays, device={"engine": "cpu"})
-    probes = take(np.float32, plan.probe_size)
-    times = []
-    for launch in launches:
-        take(np.int64, len(launch.base))
-        times.append(take(np.uint64, 3 * (len(launch.base) - 1)).reshape(-1, 3))
-    return Result(arrays, probes, times, {"engine": "cpu"})
+    probes, times = None, []
+    if probing:
+        probes = take(np.float32, plan.probe_size)
+        for launch in launches:
+            take(np.int64, len(launch.base))
+            times.append(take(np.uint64, 3 * (len(launch.base) - 1)).reshape(-1, 3))
+    outside = take(np.int64, (len(data) - at) // 8).reshape(-1, 2)
+    findings = tuple(
+        _outside(plan, launches[launch].function.name, at, n) for n, (launch, at) in enumerate(outside.tolist()) if launch >= 0
+    )
+    return Result(arrays, probes, times, {"engine": "cpu"}, findings)
+
+
+def _outside(plan: Plan, function: str, at: int, number: int) -> str:
+    """That a function wrote outside a buffer, `at` bytes from its beginning."""
+    if number >= len(plan.buffers):
+        return f"{function} wrote outside its arrays in HBM"
+    name, buffer = list(plan.buffers.items())[number]
+    if at < 0:
+        return f"{function} wrote before the beginning of {name}"
+    return f"{function} wrote beyond the end of {name}: at element {at // buffer.itemsize:,}, and it has {buffer.size:,}, counted from 0"

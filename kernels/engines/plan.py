@@ -56,6 +56,15 @@ class Probe:
         return probes[self.offset : self.offset + prod(self.shape)].reshape(self.shape)[: self.rows, : self.cols]
 
 
+@dataclass(frozen=True)
+class Mark:
+    """Where a probed step leaves its number in the probe buffer, and the function that it is a step of."""
+
+    step: int
+    function: Function
+    place: int
+
+
 class Plan:
     """The work of one run for an engine. Raises ValueError, in a sentence, where the run cannot be run again, and
     SourceError where the source is not the twin's."""
@@ -106,12 +115,12 @@ class Plan:
         return set(zip(kinds.tolist(), events.dst[writes].tolist(), strict=True))
 
     @cached_property
-    def _layout(self) -> tuple[list[Probe], list[NDArray[np.int64]], NDArray[np.int64], NDArray[np.float32]]:
-        """Probes, each launch's bases, and the marks a sound run leaves (where, which step)."""
+    def _layout(self) -> tuple[list[Probe], list[NDArray[np.int64]], list[Mark]]:
+        """Probes, each launch's bases, and the marks that a sound run leaves."""
         trace, meta = self.trace, self.trace.meta
         probes: list[Probe] = []
         bases: list[NDArray[np.int64]] = []
-        marks: list[tuple[int, float]] = []
+        marks: list[Mark] = []
         at = 0
         steps = len(trace.steps_kind)
         t = 1
@@ -131,7 +140,7 @@ class Plan:
                             valid[slot] = int(trace.events.rows[event]), int(trace.events.cols[event])
                     wanted = self.slots.get(launch.name, {}).get(name, ())
                     if wanted:
-                        marks.append((at, float(function.number(name))))
+                        marks.append(Mark(t, function, at))
                         at += 1
                     for slot in wanted:
                         probes.append(Probe(t, slot, at, shapes[slot], *valid[slot]))
@@ -139,7 +148,7 @@ class Plan:
                     t += 1
             base[-1] = at
             bases.append(base)
-        return probes, bases, np.array([place for place, _ in marks], np.int64), np.array([n for _, n in marks], np.float32)
+        return probes, bases, marks
 
     @property
     def probes(self) -> list[Probe]:
@@ -151,9 +160,9 @@ class Plan:
         return int(max((base[-1] for base in self._layout[1]), default=0))
 
     @property
-    def marks(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Where each probed step leaves its number, and which: a run that took other steps is found out by it."""
-        return self._layout[2], self._layout[3]
+    def marks(self) -> list[Mark]:
+        """Where each probed step leaves its number: a run that took other steps is found out by it."""
+        return self._layout[2]
 
     def launches(self) -> Iterator[Launch]:
         """The launches in order. One without blocks is left out: a grid of 0 would launch one block."""
@@ -185,3 +194,12 @@ class Plan:
             tuple(argument(parameter.name, parameter.pointer) for parameter in function.parameters),
             self._layout[1][number],
         )
+
+
+def place(launches: list[Launch], reached: tuple[int, int, int]) -> str:
+    """Where a kernel was last seen, in words that follow "The kernel crashed"."""
+    launch, block, step = reached
+    function = launches[launch].function
+    if step < 0:
+        return f"in {function.name}, before any probed step ended"
+    return f"in {function.name}, after the step {function.steps[step].name!r} of block {block}"

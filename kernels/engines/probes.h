@@ -5,15 +5,23 @@ __device__ const long long* fs_base;
 __device__ unsigned long long* fs_times;  // a block: start, end (ns), SM
 
 #ifndef FS_REACHED
-#define FS_REACHED(block, number)  // the host's shim remembers the last step, to name it when the kernel crashes
+#define FS_REACHED(block, number)  // where somebody watches: the last step, to name it when the kernel crashes; -1 at the start
+#endif
+#ifndef FS_LEFT
+#define FS_LEFT(block)
 #endif
 
 #define FS_ENTER                                                                                              \
   const long long fs_block = blockIdx.x + (long long)gridDim.x * (blockIdx.y + (long long)gridDim.y * blockIdx.z); \
   long long fs_at = fs_base[fs_block];                                                                        \
   const long long fs_end = fs_base[fs_block + 1];                                                             \
-  if (threadIdx.x == 0) fs_times[fs_block * 3] = fs_now(), fs_times[fs_block * 3 + 2] = fs_sm();
-#define FS_EXIT if (threadIdx.x == 0) fs_times[fs_block * 3 + 1] = fs_now();
+  if (threadIdx.x == 0) fs_times[fs_block * 3] = fs_now(), fs_times[fs_block * 3 + 2] = fs_sm();      \
+  if (threadIdx.x == 0) FS_REACHED(fs_block, -1);
+#define FS_EXIT                                                    \
+  if (threadIdx.x == 0) {                                          \
+    fs_times[fs_block * 3 + 1] = fs_now();                         \
+    FS_LEFT(fs_block);                                             \
+  }
 #define FS_STEP(number)                                                           \
   if (threadIdx.x == 0 && fs_at < fs_end) fs_out[fs_at] = (float)(number);        \
   if (threadIdx.x == 0) FS_REACHED(fs_block, number);                             \

@@ -16,9 +16,11 @@ class EngineError(RuntimeError):
 @dataclass(frozen=True)
 class Result:
     """The arrays in HBM after the run, by name; the probe buffer (NaN where nothing was written) or None;
-    and for each launch the blocks' start and end in nanoseconds and their SM, (blocks, 3)."""
+    and for each launch the blocks' start and end in nanoseconds and their SM, (blocks, 3). findings: what the engine
+    saw go wrong that no number need show, a sentence each without its full stop."""
 
     arrays: dict[str, NDArray[Any]]
     probes: NDArray[np.float32] | None = None
     times: list[NDArray[np.uint64]] = field(default_factory=list)
     device: dict[str, Any] = field(default_factory=dict)
+    findings: tuple[str, ...] = ()

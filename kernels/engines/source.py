@@ -26,6 +26,8 @@ _FUNCTION = re.compile(
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _UNREAD = re.compile(_COMMENT.pattern + r"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'""", re.S)  # comments and literals
 _TOKEN = re.compile(r"\w+|\S")
+_SHARED = re.compile(r"(?<!\w)(?P<extern>extern\s+)?__shared__\b(?P<declared>[^;{}]*);")
+_ALIGNED = re.compile(r"(?:__align__|alignas)\s*\([^()]*\)")
 Shapes = dict[str, dict[str, tuple[int, int]]]
 
 
@@ -91,7 +93,7 @@ class Source:
             raise SourceError(f"{path} is not UTF-8 text; name a CUDA source, such as kernel.cu.") from None
 
     @cached_property
-    def _code(self) -> str:
+    def code(self) -> str:
         """The text with comments and literals blank, place for place: what they hold is no code."""
         return _UNREAD.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), self.text)
 
@@ -108,7 +110,7 @@ class Source:
     def functions(self) -> dict[str, Function]:
         """Name -> function, in the order of the file, which is the order of the launches."""
         found = {}
-        for match in _FUNCTION.finditer(self._code):
+        for match in _FUNCTION.finditer(self.code):
             first = self.text.count("\n", 0, match.end()) + 1
             last = self._closing_line(match.end())
             found[match["name"]] = Function(
@@ -124,8 +126,8 @@ class Source:
     def _closing_line(self, start: int) -> int:
         """The line of the brace that closes the one before `start`."""
         depth = 1
-        for place in range(start, len(self._code)):
-            depth += {"{": 1, "}": -1}.get(self._code[place], 0)
+        for place in range(start, len(self.code)):
+            depth += {"{": 1, "}": -1}.get(self.code[place], 0)
             if depth == 0:
                 return self.text.count("\n", 0, place) + 1
         raise SourceError(f"{self.name} has a brace that is never closed: it opens in line {self.text.count(chr(10), 0, start) + 1}.")
@@ -140,7 +142,7 @@ class Source:
     def _depths(self) -> list[int]:
         """The depth of braces before each line, 1-based; comments do not count."""
         depths, depth = [0, 0], 0
-        for line in self._code.split("\n"):
+        for line in self.code.split("\n"):
             depth += sum({"{": 1, "}": -1}.get(c, 0) for c in line)
             depths.append(depth)
         return depths
@@ -167,6 +169,23 @@ class Source:
             steps.append(Marked(name, line, end))
         return tuple(steps)
 
+    def undefining(self) -> str:
+        """The source with a call after each declaration of shared memory that makes it undefined (see shim.h), line for line."""
+        parts, at = [], 0
+        for number, found in enumerate(_SHARED.finditer(self.code)):
+            names = [] if found["extern"] else _declared(found["declared"])
+            if names:
+                parts += [self.text[at : found.end()], f" static Undefined fs_undefined_{number}({', '.join(names)});"]
+                at = found.end()
+        return "".join([*parts, self.text[at:]])
+
+    def step_at(self, line: int) -> tuple[Function, Marked | None] | None:
+        """The function that a line stands in, and the step if it is of one; None outside of all functions."""
+        for function in self.functions.values():
+            if function.first <= line <= function.last:
+                return function, next((step for step in function.steps if step.first <= line <= step.last), None)
+        return None
+
     def probing(self, slots: dict[str, dict[str, tuple[str, ...]]], shapes: Shapes) -> str:
         """The source with probes: `slots[function][step]` are the shared arrays to write when the step ends, and
         `shapes[function][slot]` their rows and columns, which the compiler is told to insist on.
@@ -191,3 +210,14 @@ class Source:
 def _probe(slot: str, rows: int, cols: int) -> str:
     right = f'static_assert(sizeof({slot}) == {4 * rows * cols}, "{slot} should hold {rows} x {cols} floats, as the twin\'s does");'
     return f"{right} FS_PROBE({slot})"
+
+
+def _declared(text: str) -> list[str]:
+    """The names that a declaration declares, given what stands between __shared__ and the semicolon; none where it is no plain one."""
+    text = _ALIGNED.sub(" ", text)
+    while (less := re.sub(r"\[[^\[\]]*\]|<[^<>]*>", " ", text)) != text:
+        text = less
+    parts = [re.findall(r"\w+", part) for part in text.split(",")]
+    if "(" in text or "=" in text or len(parts[0]) < 2 or not all(parts):
+        return []
+    return [words[-1] for words in parts]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flashstep as fs
-from flashstep.kernels.engines import child, cpu, gpu, recorded
+from flashstep.kernels.engines import child, cpu, gpu, hostbuild, recorded
 from flashstep.kernels.engines.capture import load, paths, problems
 from flashstep.kernels.engines.compare import judge
 from flashstep.kernels.engines.plan import Plan
@@ -262,12 +262,12 @@ def test_a_capture_of_another_source_is_no_verdict(monkeypatch: pytest.MonkeyPat
 def test_without_a_compiler_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    cpu.compiler.cache_clear()
+    hostbuild.compiler.cache_clear()
     try:
         with pytest.raises(fs.EngineError, match=r"needs a C\+\+17 compiler: install g\+\+"):
             fs.compare(fs.record("standard"), "cpu")
     finally:
-        cpu.compiler.cache_clear()
+        hostbuild.compiler.cache_clear()
 
 
 @pytest.mark.parametrize("kernel", WITH_SOURCE)
