@@ -44,7 +44,7 @@ class ArrayStore:
             write_whole(self._path(name), data, files.PRIVATE)
             files.keep_newest(
                 self._directory,
-                "*.safetensors",
+                files.OWN,
                 count=self._settings.arrays_count,
                 total=self._settings.arrays_bytes,
                 age=self._settings.arrays_days * 86400,

@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 import time
 from pathlib import Path
 
 from ..trace import file
 
 PRIVATE = 0o600
+OWN = "[0-9a-f]" * 64 + ".safetensors"  # files named by a hash; what else lies beside them is somebody's own
 ABANDONED = ".*.part"  # what `trace.file.write_whole`, or one of an earlier version, writes before it is whole
 ABANDONED_SECONDS = file.ABANDONED_SECONDS
 
 
 def private_directory(path: Path) -> Path:
-    """Make `path` (and its parents) for its owner alone; return it. Raises `OSError` when that cannot be."""
-    path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if os.name == "posix":
-        path.chmod(0o700)  # mkdir's mode is cut by the umask and leaves an existing directory as it is
+    """Make `path`, and what is missing above it, for its owner alone; return it. Raises `OSError` when that cannot be.
+
+    What is there already stays as it is: somebody else may have meant it to be shared.
+    """
+    if not path.is_dir():
+        if path.parent != path:
+            private_directory(path.parent)
+        path.mkdir(exist_ok=True, mode=0o700)
     return path
+
+
+def unwritable(path: Path) -> str | None:
+    """Why nothing can be kept in the folder `path`, which is made where it is missing; None where it can."""
+    try:
+        with tempfile.TemporaryFile(dir=private_directory(path)):
+            return None
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
 
 
 def remove_abandoned(directory: Path) -> None:

@@ -124,7 +124,7 @@ class RecordingStore:
             files.private_directory(self._directory)
             files.remove_abandoned(self._directory)
             write_whole(self._path(name), data, files.PRIVATE)
-            files.keep_newest(self._directory, "*.safetensors", count=KEPT_FILES, total=limit)
+            files.keep_newest(self._directory, files.OWN, count=KEPT_FILES, total=limit)
         except (OSError, TraceError) as error:
             logger.warning("recording %s is kept in memory only: %s", name[:12], error)
 

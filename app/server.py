@@ -22,7 +22,7 @@ from .arrays import ArrayStore
 from .jobs import Jobs, RecordingStore
 from .middleware import HEADERS, BodyLimit, Compress, Head, HostCheck, SecurityHeaders
 from .parameters import code_hash
-from .settings import Settings
+from .settings import Settings, read_settings
 from .source import sources
 from .templating import templates
 
@@ -34,7 +34,7 @@ TITLES = {404: "There is nothing here", 405: "That cannot be done here", 413: "T
 
 def create_app(settings: Settings | None = None, host: str = "127.0.0.1") -> FastAPI:
     """The app, listening as `host` (which its Host check then accepts). Settings default to the environment's."""
-    settings = settings or Settings()
+    settings = settings or read_settings()
     jobs = Jobs(settings, RecordingStore(settings), api.fault)
     comparisons = compare.comparison_jobs(settings)
 

@@ -12,8 +12,14 @@ import logging
 import os
 import socket
 import sys
+import tempfile
 import threading
 import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .settings import Settings
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8642
@@ -78,14 +84,48 @@ def has_browser() -> bool:
 
 
 def serve(listener: socket.socket, host: str, *, open_browser: bool) -> None:
-    """Serve the app on `listener`, made for `host`, until it is stopped. Prints the address once it answers."""
+    """Serve the app on `listener`, made for `host`, until it is stopped. Prints the address once it answers.
+
+    Raises `ValueError` for settings that cannot be used.
+    """
+    with contextlib.ExitStack() as running:
+        _serve(listener, host, open_browser, running)
+
+
+def data_directory(settings: Settings, running: contextlib.ExitStack) -> Path:
+    """The folder that recordings and arrays are kept in. Where the user has none, one that lasts as long as `running`.
+
+    Raises `ValueError` where somebody named one that cannot be used.
+    """
+    from .files import unwritable
+
+    folder = settings.data_directory
+    why = unwritable(folder)
+    if why is None:
+        return folder
+    if "data_directory" in settings.model_fields_set:
+        raise ValueError(f"FLASHSTEP_DATA_DIRECTORY is {folder}, where nothing can be kept: {why}; name another folder.")
+    made = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="flashstep-", ignore_cleanup_errors=True)))
+    print(
+        f"Recordings and arrays are kept in {made} until this server stops: {folder} cannot be used ({why}). "
+        "FLASHSTEP_DATA_DIRECTORY names a folder that stays.",
+        file=sys.stderr,
+    )
+    return made
+
+
+def _serve(listener: socket.socket, host: str, open_browser: bool, running: contextlib.ExitStack) -> None:
     import uvicorn
 
     from . import connections
     from .addresses import reachable
     from .server import create_app
-    from .settings import Settings
+    from .settings import read_settings, unknown_variables
 
+    settings = read_settings()
+    if vain := unknown_variables(os.environ):
+        print(vain, file=sys.stderr)
+    settings = settings.model_copy(update={"data_directory": data_directory(settings, running)})
     files = connections.open_files()
 
     class Server(uvicorn.Server):
@@ -112,7 +152,6 @@ def serve(listener: socket.socket, host: str, *, open_browser: bool) -> None:
     class Connection(connections.Connection):
         room = connections.Room(files)
 
-    settings = Settings()
     followers = min(settings.followers, connections.followers_within(files))
     app = create_app(settings.model_copy(update={"followers": followers}), host)
     config = uvicorn.Config(

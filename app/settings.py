@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from ..trace.words import listed
+from .tables import plural, short
+
 MEBIBYTE = 2**20
+PREFIX = "FLASHSTEP_"
+OTHERS = ("FLASHSTEP_CACHE",)  # read elsewhere: where the cpu engine keeps its builds
 
 
 def cache_directory() -> Path:
     """The platform's directory for what can be made again: recordings, and arrays that expire."""
+    try:
+        return _cache_directory()
+    except RuntimeError:  # a user without a home
+        return Path(os.devnull, "flashstep")  # where nothing can be written
+
+
+def _cache_directory() -> Path:
     if sys.platform == "win32":
         base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     elif sys.platform == "darwin":
@@ -30,7 +44,7 @@ class Settings(BaseSettings):
     Sizes are bytes unless the name says otherwise. Raises `ValueError` for a value out of range.
     """
 
-    model_config = SettingsConfigDict(env_prefix="FLASHSTEP_", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True)
 
     # Names, besides this machine's own, by which a browser may call the server.
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
@@ -75,3 +89,36 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return tuple(part.strip().lower() for part in value.split(",") if part.strip())
         return value
+
+
+def read_settings() -> Settings:
+    """The settings of the environment. Raises `ValueError`: one sentence that names the variable and says what would be right."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        first, *more = error.errors()
+        bounds = first.get("ctx", {})
+        words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
+        wanted = listed([f"{word} {bounds[name]:,g}" for name, word in words.items() if name in bounds])
+        name = str(first["loc"][0])
+        kind = "a number" if Settings.model_fields[name].annotation is float else "a whole number"
+        example = Settings.model_fields[name].default
+        value = short(str(first["input"]))
+        also = f"; {plural(len(more), 'other')} of these variables cannot be used either" if more else ""
+        raise ValueError(f"{variable(name)} is “{value}”; write {wanted or f'{kind} such as {example}'}{also}.") from None
+
+
+def variable(field: str) -> str:
+    """The environment variable of a setting."""
+    return PREFIX + field.upper()
+
+
+def unknown_variables(names: Iterable[str]) -> str:
+    """Which of an environment's variables look like settings and are none, in a sentence; "" where all are known."""
+    known = [variable(field) for field in Settings.model_fields]
+    unknown = sorted(name for name in names if name.upper().startswith(PREFIX) and name.upper() not in (*known, *OTHERS))
+    if not unknown:
+        return ""
+    meant = get_close_matches(unknown[0].upper(), known, 1)
+    end = f"; did you mean {meant[0]}?" if meant and len(unknown) == 1 else "."
+    return f"Nothing heeds {listed(unknown[:4])}{end}"

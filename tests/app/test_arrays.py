@@ -206,6 +206,31 @@ def test_what_is_kept_is_private(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "data/arrays" / f"{name}.safetensors").stat().st_mode) == 0o600
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such permissions")
+def test_a_folder_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o775)
+    name = store(shared).put(matrix(1))
+    assert stat.S_IMODE(shared.stat().st_mode) == 0o775
+    assert stat.S_IMODE((shared / "arrays").stat().st_mode) == 0o700
+    assert stat.S_IMODE((shared / "arrays" / f"{name}.safetensors").stat().st_mode) == 0o600
+    # What is missing above is made for the owner alone too.
+    store(tmp_path / "a" / "b").put(matrix(1))
+    assert [stat.S_IMODE((tmp_path / made).stat().st_mode) for made in ("a", "a/b", "a/b/arrays")] == [0o700] * 3
+
+
+def test_somebody_elses_files_are_never_removed(tmp_path: Path) -> None:
+    (tmp_path / "arrays").mkdir()
+    mine = tmp_path / "arrays" / "weights.safetensors"
+    mine.write_bytes(b"weights")
+    os.utime(mine, times=(0, 0))
+    kept = store(tmp_path, arrays_count=1)
+    names = [kept.put(matrix(n)) for n in range(3)]
+    assert mine.exists()
+    assert [kept.get(name) is not None for name in names] == [False, False, True]
+
+
 def test_what_a_killed_server_left_is_swept_up(tmp_path: Path) -> None:
     old, young = tmp_path / ".a.safetensors.old.part", tmp_path / ".a.safetensors.young.part"
     old.touch()

@@ -317,19 +317,25 @@ def test_memory_is_bounded_and_the_longest_unused_goes(tmp_path: Path) -> None:
 
 def test_disk_is_bounded_and_outlives_the_server(tmp_path: Path) -> None:
     kept = store(tmp_path, recordings_disk=350)
-    for age, name in zip((40, 30, 20, 10), "abcd", strict=True):
+    names = [letter * 64 for letter in "abcd"]  # as hashes are
+    others = tmp_path / "recordings" / "mine.safetensors"
+    others.parent.mkdir()
+    others.write_bytes(bytes(1000))  # a folder that somebody shares with the server
+    os.utime(others, times=(0, 0))
+    for age, name in zip((40, 30, 20, 10), names, strict=True):
         kept.remember(name, bytes(100))
         kept.keep(name)
         os.utime(tmp_path / "recordings" / f"{name}.safetensors", times=(time.time() - age,) * 2)
-    kept.remember("huge", bytes(1000))
-    kept.keep("huge")
+    huge = "e" * 64
+    kept.remember(huge, bytes(1000))
+    kept.keep(huge)
     again = store(tmp_path, recordings_disk=350)
-    found = {name: again.get(name) for name in ("a", "b", "c", "d", "huge")}
-    assert found["a"] is None
-    assert found["huge"] is None
-    assert [found[name] for name in "bcd"] == [bytes(100)] * 3
+    assert again.get(names[0]) is None
+    assert again.get(huge) is None
+    assert [again.get(name) for name in names[1:]] == [bytes(100)] * 3
+    assert others.exists()
     if os.name == "posix":
-        assert stat.S_IMODE((tmp_path / "recordings" / "b.safetensors").stat().st_mode) == 0o600
+        assert stat.S_IMODE((tmp_path / "recordings" / f"{names[1]}.safetensors").stat().st_mode) == 0o600
 
 
 def test_what_was_read_stays_when_the_disk_lets_it_go(tmp_path: Path) -> None:

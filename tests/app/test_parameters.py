@@ -208,16 +208,6 @@ def test_a_link_to_arrays_that_are_gone_still_opens(client: TestClient) -> None:
     assert 'id="parameters"' in page.text
 
 
-def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLASHSTEP_MAX_STEPS", "123")
-    monkeypatch.setenv("FLASHSTEP_ALLOWED_HOSTS", "lab.example, Hall.example")
-    assert Settings().max_steps == 123
-    assert Settings().allowed_hosts == ("lab.example", "hall.example")
-    monkeypatch.setenv("FLASHSTEP_WORKERS", "0")
-    with pytest.raises(ValueError, match="workers"):
-        Settings()
-
-
 def test_the_hand_sized_input_keeps_its_sizes(start: Start) -> None:
     answer = start().post(
         "/api/recordings", json={"kernel": "flash-attention-2", "inputs": "hand", "seqlen_k": 9}
