@@ -42,6 +42,8 @@ def test_questions_and_notes_are_the_lessons_own(client: TestClient, name: str) 
     for question in found["questions"]:
         assert question["step"] is None or 0 <= question["step"] <= last
         assert f'id="q-{question["id"]}"' in text
+        # On a screen of its own nothing stands before it that it could speak of.
+        assert not re.search(r"\b(that|those) (run|table|curve|paragraph)s?\b", question["prompt"], re.IGNORECASE)
     assert all(-1 <= int(step) <= last for step in found["notes"])
 
 
