@@ -258,7 +258,7 @@ def _growth(results: Results) -> list[Row]:
             f"64k over 512: {_factors(flat)}.",
             f"Every key must be read, so no kernel's time can stay: at the {results['ceilings']['read_tb_s']:.2f}"
             f" TB/s that reading alone reaches here, K and V of 512 keys take {_us(read_floor(results, 512))} in"
-            f" fp32, and of 65,536 {_us(read_floor(results, 65_536))}. Splitting makes the curve flatter at short"
+            f" fp32, and those of 65,536 keys {_us(read_floor(results, 65_536))}. Splitting makes the curve flatter at short"
             f" lengths, where launching and idle SMs outweigh the reading; flattest is {flattest}, and that is"
             f" {flat[flattest]:.0f} times.",
             {label: round(times, 2) for label, times in flat.items()},
