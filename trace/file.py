@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import secrets
 import stat
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from .check import check
 from .events import EVENT_COLUMNS, STEP_COLUMNS
 from .layout import Meta, TraceError
+from .text import strange as strange_text
 from .trace import Events, Trace
 
 MAX_FILE_BYTES = 4 * 2**30
@@ -166,6 +168,8 @@ def load(path: str | os.PathLike[str]) -> Trace:
 def from_bytes(data: bytes) -> Trace:
     """The trace in the bytes of a safetensors file. Raises TraceError as `load` does."""
     header = _header(data)
+    if strange := strange_text(dict.fromkeys(header)):
+        raise TraceError(f"The trace is damaged: {strange}.")
     text = header.get("__metadata__", {})
     text = text.get("flashstep") if isinstance(text, dict) else None
     if not isinstance(text, str):
@@ -232,9 +236,17 @@ def _header(data: bytes) -> dict[str, Any]:
 
 def _parse(text: str | bytes) -> object:
     try:
-        return json.loads(text)
+        return json.loads(text, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError) as error:
         raise TraceError("The trace file is damaged: its header is not JSON.") from error
+
+
+def _finite(text: str) -> float:
+    """A number of the header: JSON has no infinity and no NaN, and could not write one that is beyond float64."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is not a number that JSON has")
+    return number
 
 
 def _column(tensors: dict[str, NDArray[Any]], name: str, dtype: type[np.generic], dims: int) -> NDArray[Any]:

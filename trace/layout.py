@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 from . import formula
+from .text import strange as strange_text
 
 
 class TraceError(ValueError):
@@ -186,6 +187,8 @@ class Meta:
     @classmethod
     def from_json(cls, data: object) -> Meta:
         """The header of an untrusted file. Raises TraceError with what is wrong first."""
+        if strange := strange_text(data):
+            raise TraceError(f"The trace is damaged: {strange}.")
         read = _Reader(data, "the header")
         if read.take("format", int) != 1:
             raise TraceError("The trace has a format that this version cannot read: it should be 1.")

@@ -169,6 +169,7 @@ E, F = 2.0**-20, 2.0**-18  # errors of the operands
         ("max(a[r, :])", {"a": ([[1, 4, 4 - E]], [[1, E, F]])}, F),  # 1 cannot be the maximum: its error is no matter
         ("max(a[r, :])", {"a": ([[3.5, 4]], [[1, E]])}, 1),
         ("exp(a[r])", {"a": (-3, E)}, np.exp(-3 + E) * (1 + 4 * U) - np.exp(-3) + TINY),
+        ("exp(a[r])", {"a": (-100, 0)}, np.exp(-100) * 4 * U + TINY),
         ("log(a[r])", {"a": (5, E)}, E / (5 - E) + 4 * U * np.log(5)),
         ("lse(a[r], b[r])", {"a": (2, E), "b": (5, F)}, E + F / (5 - F) + 4 * U * np.log(5) + U * (2 + np.log(5))),
         ("weight(a[r], b[r])", {"a": (2, E), "b": (5, F)}, np.exp(-3 + E + F + 3 * U) * (1 + 4 * U) - np.exp(-3) + TINY),
@@ -222,6 +223,26 @@ def test_matrix_products_are_dots(seed: int, shape: tuple[int, int, int], hidden
     assert np.allclose(whole.value, plain.value, rtol=1e-13, atol=1e-14)
     assert np.allclose(whole.error, plain.error, rtol=1e-13, atol=1e-18)
     assert np.array_equal(whole.error == 0, plain.error == 0)
+
+
+def test_dots_lose_as_much_to_underflow_either_way() -> None:
+    x, y = (Bounded(np.full(shape, 2.0**-70), np.zeros(shape)) for shape in ((2, 1, 3), (1, 2, 3)))
+    plain = bounds._dot(Bounded(np.repeat(x.value, 2, axis=1), np.zeros((2, 2, 3))), y, None)
+    assert bounds._dot(x, y, None).error.tolist() == plain.error.tolist() == [[3 * (3 * U * 2.0**-140 + HALF)] * 2] * 2
+    none = np.zeros((2, 1, 3), bool)
+    assert not bounds._dot(x, y, none).error.any()
+    assert not bounds._dot(Bounded(np.repeat(x.value, 2, axis=1), np.zeros((2, 2, 3))), y, none).error.any()
+
+
+def test_a_hidden_score_has_no_bound() -> None:
+    trace = fs.record("flash-attention-2", causal=True).trace
+    hidden = 0
+    for t, written in Exact(trace).walk():
+        if trace.steps[t].name == "fill Sij":
+            scores = written["Sij"]
+            hidden += int((scores.value == -np.inf).sum())
+            assert np.array_equal(scores.error == 0, scores.value == -np.inf)
+    assert hidden
 
 
 def halves() -> Iterator[tuple[float, float]]:

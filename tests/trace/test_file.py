@@ -14,6 +14,7 @@ import stat
 import subprocess
 import sys
 import time
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,10 @@ from flashstep.trace.events import EVENT_COLUMNS, STEP_COLUMNS
 GOOD = fs.record("flash-decoding", seqlen_k=7, splits=3, heads=2).to_bytes()
 
 
-HOSTILE: tuple[Any, ...] = (None, -5, 2**63, "", [], {}, "x" * 100, [[[]]], True)
+HOSTILE: tuple[Any, ...] = (
+    None, -5, 2**63, "", [], {}, "x" * 100, [[[]]], True, 0.5, float("nan"), float("inf"), 10**400,
+    "\x1b[2J", "\ud800", ["\x07"], {"\x9b": 1},
+)  # fmt: skip
 
 
 def parts(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -194,6 +198,10 @@ def read(data: bytes) -> bool:
     for step in run.trace.steps:
         assert isinstance(step.caption, str)
         assert all(isinstance(text, str) for text in step.path)
+    assert plain("".join(run.trace.walk()))
+    assert plain("".join(run.trace.ledger()))
+    again = run.to_bytes()
+    assert fs.load_bytes(again).to_bytes() == again
     for t in {0, len(run.trace.steps) // 2, len(run.trace.steps) - 1}:
         for numbers in run.trace.state(t).values():
             assert isinstance(numbers, np.ndarray)
@@ -203,6 +211,70 @@ def read(data: bytes) -> bool:
             for _ in Exact(run.trace).walk():
                 pass
     return True
+
+
+def plain(text: str) -> bool:
+    """Whether a terminal takes the text as text."""
+    text.encode()
+    return all(unicodedata.category(c) not in ("Cc", "Cs") for c in text)
+
+
+NESTED = ("arrays", "launches", "steps", "captions", "problem")
+STRANGE = ("\x1b[2J", "\r", "\n", "\0", "\x7f", "\x9b31m", "\u2028", "\u202e", "\u2066", "\ud800", "\udfff")
+
+
+def test_text_that_is_not_plain_is_refused_wherever_it_stands() -> None:
+    """As it would steer the terminal that `show` writes to, or could not be written at all."""
+    tensors, meta = parts(GOOD)
+    places = [place for place in walk(meta, ()) if isinstance(follow(meta, place), str) and place[0] != "sources"]
+    assert {place[0] for place in places} == {"kernel", "title", "generator", "values", *NESTED}
+    for n, place in enumerate(places):
+        _, meta = parts(GOOD)
+        strange = STRANGE[n % len(STRANGE)]
+        follow(meta, place[:-1])[place[-1]] += strange
+        with pytest.raises(fs.TraceError, match=rf"^The trace is damaged: \S+ holds the character U\+{ord(strange[0]):04X}, "):
+            fs.load_bytes(whole(tensors, meta))
+    for strange in STRANGE:
+        _, meta = parts(GOOD)
+        meta["problem"]["x" + strange] = 1
+        with pytest.raises(fs.TraceError, match="damaged: a name holds the character U"):
+            fs.load_bytes(whole(tensors, meta))
+    _, meta = parts(GOOD)
+    with pytest.raises(fs.TraceError, match=r"damaged: a name holds the character U\+001B"):
+        fs.load_bytes(whole({**tensors, "outputs.\x1b": tensors["outputs.O"]}, meta))
+
+
+def test_sources_have_lines_and_nothing_else_that_is_not_plain() -> None:
+    tensors, meta = parts(GOOD)
+    meta["sources"]["twin"] = "def f():\r\n\treturn 1\n\f\n"
+    assert fs.load_bytes(whole(tensors, meta)).trace.meta.sources["twin"] == meta["sources"]["twin"]
+    for strange in ("\x1b", "\0", "\x0b", "\x9b", "\ud800"):
+        meta["sources"]["twin"] = f"def f():\n{strange}"
+        with pytest.raises(fs.TraceError, match=r"sources\.twin holds the character"):
+            fs.load_bytes(whole(tensors, meta))
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400"])
+def test_a_number_that_could_not_be_written_again_is_refused(number: str) -> None:
+    tensors, meta = parts(GOOD)
+    text = json.dumps(meta).replace(f'"scale": {meta["problem"]["scale"]}', f'"scale": {number}')
+    assert number in text
+    with pytest.raises(fs.TraceError, match="its header is not JSON"):
+        fs.load_bytes(save_tensors(tensors, {"flashstep": text}))
+
+
+@pytest.mark.parametrize("depth", [70, 900, 20_000])
+def test_a_header_nested_too_deeply_is_refused(depth: int) -> None:
+    tensors, meta = parts(GOOD)
+    text = json.dumps(meta).replace('"seed": 0', f'"x": {"[" * depth}{"]" * depth}')
+    with pytest.raises(fs.TraceError, match=r"nested too deeply|not JSON"):
+        fs.load_bytes(save_tensors(tensors, {"flashstep": text}))
+
+
+def follow(node: Any, place: tuple[Any, ...]) -> Any:
+    for key in place:
+        node = node[key]
+    return node
 
 
 @pytest.mark.parametrize(
