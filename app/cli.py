@@ -8,6 +8,7 @@ standard error. Exit codes, as `diff`'s: 0 done, 1 the kernel and the trace diff
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -41,6 +42,8 @@ cli = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+# Of a write to no named file: whatever else writes says in a sentence which file it was.
+UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 CLOSED = 141  # as a shell says of what ended by SIGPIPE
 KERNEL_NAMES = ", ".join(registry.KERNELS)
 Kernel = Annotated[str, typer.Argument(help=f"One of {KERNEL_NAMES}.", show_default=False)]
@@ -359,6 +362,7 @@ def terminated_as_cancelled() -> Iterator[None]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. Nothing but one sentence is printed for what a person can mend."""
+    open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # A Windows pipe is not UTF-8 by default, and captions hold − and ∞.
         if hasattr(stream, "reconfigure") and (stream.encoding or "").lower() != "utf-8":
@@ -369,7 +373,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code if isinstance(code, int) else 0
     except BrokenPipeError:
         # Whoever read has read enough, as in `flashstep show … | head`; Python would complain when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        write_no_more()
         return CLOSED
     except SystemExit:  # Click's answer to a pipe that closed; it has seen to the exit
         return CLOSED
@@ -377,11 +381,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except Refused as error:
         return complain(sentence_of(error), error.code)
-    except (OSError, ValueError, EngineError, MemoryError, typer.TyperException) as error:
+    except OSError as error:
+        if error.filename is None and error.errno in UNWRITTEN:
+            write_no_more()
+            return complain(f"Standard output cannot be written: {(error.strerror or str(error)).lower()}.")
+        return complain(sentence_of(error))
+    except (ValueError, EngineError, MemoryError, typer.TyperException) as error:
         return complain(sentence_of(error))
     except Exception as error:
         traceback.print_exc()
         return complain(sentence_of(error))  # and not 1, which says that kernel and trace differ
+
+
+def open_closed_streams() -> None:
+    """Let what is written to a stream that the shell closed (`>&-`) go nowhere.
+
+    Python has no object for such a stream, and the next file that is opened would get its number: a compiler's words would
+    land in somebody's file.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 -- as long as the process
+
+
+def write_no_more() -> None:
+    """Let what is still to be printed go nowhere, so that Python does not complain when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def sentence_of(error: Exception) -> str:
@@ -406,4 +431,5 @@ def complain(sentence: str, code: int = 2) -> int:
 
 def note(sentence: str) -> None:
     """Print one sentence on standard error."""
-    print("flashstep: " + " ".join(sentence.split()), file=sys.stderr)
+    with contextlib.suppress(OSError):  # the exit code still says it
+        print("flashstep: " + " ".join(sentence.split()), file=sys.stderr, flush=True)

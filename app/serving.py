@@ -137,17 +137,17 @@ def _serve(listener: socket.socket, host: str, open_browser: bool, running: cont
                 _announce(address_of(listener), open_browser)
                 others = reachable(host, listener.getsockname()[1], settings.allowed_hosts)
                 for address in others:
-                    print(f"Others reach it at {address}", flush=True)
+                    _say(f"Others reach it at {address}")
                 if others and followers < settings.followers:
-                    print(
+                    _say(
                         f"At most {followers:,} can follow a lecture at once: the system lets Flashstep have {files:,} files "
-                        "and connections open; a higher ulimit -n lets more.",
-                        flush=True,
+                        "and connections open; a higher ulimit -n lets more."
                     )
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             app.state.sessions.close_all()  # those who follow a lecture would hold their connections
             await super().shutdown(sockets=sockets)
+            running.close()  # after this, uvicorn lets a SIGTERM end the process
 
     class Connection(connections.Connection):
         room = connections.Room(files)
@@ -171,7 +171,13 @@ def _serve(listener: socket.socket, host: str, open_browser: bool, running: cont
 
 
 def _announce(address: str, open_browser: bool) -> None:
-    print(f"Flashstep is at {address}  (Ctrl-C stops it)", flush=True)
+    _say(f"Flashstep is at {address}  (Ctrl-C stops it)")
     if open_browser and has_browser():
         # A browser may take its time to start; the server does not wait for it.
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
+
+def _say(line: str) -> None:
+    """Print a line. A terminal that is gone, or a full disk behind it, stops no lecture."""
+    with contextlib.suppress(OSError):
+        print(line, flush=True)

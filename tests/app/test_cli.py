@@ -364,6 +364,33 @@ def test_a_pipe_that_closes_early_ends_it_quietly() -> None:
         assert process.wait(30) == 141  # not 1, which says that kernel and trace differ
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows' shell closes no streams")
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("show standard >&-", 0, ""),
+        ("show standard --json >&- 2>&-", 0, ""),
+        ("record standard -o run.safetensors <&- >&- 2>&-", 0, ""),
+        ("show nothing >&-", 2, "flashstep: nothing is neither a saved run nor a kernel"),
+        ("show nothing 2>&-", 2, ""),
+        ("show nothing 2>/dev/full", 2, ""),
+        ("show standard >/dev/full", 2, "flashstep: Standard output cannot be written: no space left on device.\n"),
+        ("--help >/dev/full", 2, "flashstep: Standard output cannot be written: no space left on device.\n"),
+    ],
+)
+def test_a_stream_that_is_closed_or_full_is_no_fault_of_the_program(command: str, code: int, said: str) -> None:
+    if "/dev/full" in command and not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    shell = ["sh", "-c", f'exec "$0" -m flashstep {command}', sys.executable]
+    process = subprocess.run(shell, capture_output=True, encoding="utf-8", timeout=60, check=False)
+    assert process.returncode == code
+    assert process.stdout == ""
+    assert process.stderr.startswith(said)
+    assert process.stderr.count("\n") == bool(said)
+    if "-o run" in command:
+        assert len(fs.load("run.safetensors").trace.steps) > 1
+
+
 def heed_signals() -> None:
     """What the tests themselves were told to ignore (under nohup, in the background), the program heeds."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import sys
 import urllib.request
+from pathlib import Path
 
 import pytest
 from commands import flashstep
@@ -43,6 +45,32 @@ def test_ctrl_c_stops_the_server_quietly(arguments: tuple[str, ...]) -> None:
         _, err = process.communicate(timeout=30)
     assert process.returncode == 0
     assert err == ""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows ends a process without a word")
+@pytest.mark.parametrize("end", ["SIGTERM", "SIGINT"])
+def test_a_folder_for_a_user_without_a_home_goes_with_the_server(end: str, tmp_path: Path) -> None:
+    without = {name: value for name, value in os.environ.items() if not name.startswith(("FLASHSTEP_", "XDG_"))}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flashstep", "serve", "--no-open", "--port", "0"],
+        env={**without, "HOME": os.devnull, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    with process:
+        assert process.stdout is not None
+        address = process.stdout.readline().split()[3]
+        sent = urllib.request.Request(f"{address}/api/arrays", b"x\n0 1 2", {"Content-Type": "text/plain"})
+        with urllib.request.urlopen(sent) as answer:
+            assert answer.status == 200
+        (folder,) = tmp_path.iterdir()
+        process.send_signal(getattr(signal, end))
+        _, err = process.communicate(timeout=30)
+    assert not folder.exists()
+    assert err.count("\n") == 1
+    assert str(folder) in err
+    assert "FLASHSTEP_DATA_DIRECTORY" in err
 
 
 def test_bare_flashstep_serves(monkeypatch: pytest.MonkeyPatch) -> None:
