@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
 
 from playwright.sync_api import FloatRect, Locator, Page, ViewportSize, expect
@@ -18,6 +19,14 @@ def box(part: Locator) -> FloatRect:
     found = part.bounding_box()
     assert found is not None
     return found
+
+
+def until(page: Page, holds: str, seconds: float = 5) -> None:
+    """Wait until a function of the page says true. Playwright's own way needs eval, which the pages' policy forbids."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(holds):
+        assert time.monotonic() < end, f"not so after {seconds} s: {holds}"
+        page.wait_for_timeout(30)
 
 
 class Player:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from explorer import FA2, LARGE, PHONE, WIDE, Player, box
+from explorer import FA2, LARGE, PHONE, WIDE, Player, box, until
 from playwright.sync_api import Browser, expect
 
 NEEDED = (".steps", ".figure-host", ".caption-text", ".control.next", ".slider", ".ledger", ".explain", ".listing.chosen")
@@ -42,12 +42,12 @@ def test_a_phone_shows_the_running_block_above_the_buttons(phone: Player) -> Non
 
     def stands_clear() -> None:
         """The page scrolls once the block is drawn, so this may be a moment later."""
-        page.wait_for_function(
+        until(
+            page,
             """() => {
               const at = document.querySelector(".figure-svg [data-key='p0']").getBoundingClientRect();
               return at.top >= 0 && at.bottom <= document.querySelector(".deck").getBoundingClientRect().top;
             }""",
-            timeout=5000,
         )
 
     stands_clear()

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from explorer import FA2, LARGE, WIDE, Player, box
+from explorer import FA2, LARGE, WIDE, Player, box, until
 from playwright.sync_api import expect
 
 import flashstep as fs
@@ -133,10 +133,10 @@ def test_the_step_list_has_no_hole_when_it_grows(player: Player) -> None:
     player.open(FA2 + "?causal=true&step=17")
     for size in (LARGE, WIDE, LARGE):
         player.page.set_viewport_size(size)
-        player.page.wait_for_function(f"({HOLE})() < 1")
+        until(player.page, f"() => ({HOLE})() < 1")
     player.page.reload()
     player.at(17)
-    player.page.wait_for_function(f"({HOLE})() < 1")
+    until(player.page, f"() => ({HOLE})() < 1")
     expect(player.page.locator(".row.step.current")).to_be_in_viewport()
 
 
