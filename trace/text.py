@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 # Controls (ESC steers a terminal), what turns the direction of writing, and surrogates, which no UTF-8 holds.
-_STRANGE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_STRANGE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _STRANGE_IN_SOURCES = re.compile(_STRANGE.pattern.replace("\x00-\x1f", "\x00-\x08\x0b\x0e-\x1f"))  # tab, line and page breaks
 _DEPTH = 64  # a header's formulas reach half of it
 

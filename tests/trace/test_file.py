@@ -220,7 +220,7 @@ def plain(text: str) -> bool:
 
 
 NESTED = ("arrays", "launches", "steps", "captions", "problem")
-STRANGE = ("\x1b[2J", "\r", "\n", "\0", "\x7f", "\x9b31m", "\u2028", "\u202e", "\u2066", "\ud800", "\udfff")
+STRANGE = ("\x1b[2J", "\r", "\n", "\0", "\x7f", "\x9b31m", "\u202a", "\u202e", "\u2066", "\ud800", "\udfff")
 
 
 def test_text_that_is_not_plain_is_refused_wherever_it_stands() -> None:
