@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +43,7 @@ BAR = (
     "seed",
 )
 SHEET = ("batch", "kv_heads", "scale", "values", "focus")
+NAME = re.compile(r"\b[a-z]+_[a-z]+\b")
 
 
 @dataclass(frozen=True)
@@ -71,9 +74,17 @@ def fields(kernel: Kernel, parsed: Parsed) -> list[Field]:
     return [field for field in found if not (own and field.name in ("inputs", "seed"))]
 
 
+def spoken(sentence: str, labels: Mapping[str, str]) -> str:
+    """A sentence of the library's in the form's words: "block_cols of 32" is "Bc of 32" where Bc is what the field is called."""
+    return NAME.sub(lambda name: labels.get(name[0], name[0]), sentence)
+
+
 def _field(kernel: Kernel, parsed: Parsed, name: str, own: bool, on_bar: bool) -> Field:
     text = parsed.texts.get(name, "")
+    numbers = NUMBERS | (MATRIX if kernel.matrix else {})
     error = parsed.errors.get(name)
+    if error is not None:
+        error = spoken(error, {each: label for each, (label, _, _) in numbers.items()})
     common: dict[str, Any] = {"text": text, "error": error, "on_bar": on_bar, "fixed": own and name in FROM_ARRAYS}
     if name == "causal":
         return Field(name, "causal", "a query sees no later key; aligned bottom-right", "toggle",
@@ -95,7 +106,7 @@ def _field(kernel: Kernel, parsed: Parsed, name: str, own: bool, on_bar: bool) -
     if name == "focus":
         return Field(name, "focus block", "the block whose numbers are kept when not all fit", "number", default="0",
                      **(common | {"text": text or "0"}))  # fmt: skip
-    label, about_it, characters = (MATRIX if kernel.matrix else NUMBERS).get(name) or NUMBERS[name]
+    label, about_it, characters = numbers[name]
     characters = max(characters, min(len(text), 9))
     default = (
         "" if kernel.defaults(parsed.preset)[name] is None else str(kernel.defaults(parsed.preset)[name])

@@ -15,7 +15,7 @@ from ..kernels.inputs import PRESETS
 from ..kernels.kernel import Kernel
 from . import assets, links, parameters
 from .api import Services, Shared, find_kernel, unknown_kernel
-from .fields import Field, fields
+from .fields import Field, fields, spoken
 from .lessons import LESSONS
 from .middleware import FRAMEABLE
 from .source import highlighted
@@ -101,7 +101,7 @@ def form_context(
         "form": form,
         "arrays": _arrays(parsed),
         "kept": {name: query[name] for name in kept if name in query},
-        "in_vain": links.in_vain(kernel, query.multi_items()),
+        "in_vain": links.in_vain(kernel, query.multi_items(), told=() if place == "compare" else ("order",)),
         "bare": f"/{place}/{kernel.name}",
         "errors": faults(form, parsed),
         "embedded": _embedded(kernel, parsed, form),
@@ -111,7 +111,7 @@ def form_context(
 def faults(form: list[Field], parsed: parameters.Parsed) -> list[tuple[str, str]]:
     """What is wrong, as (the field's label, a sentence)."""
     labels = {field.name: field.label for field in form} | {"arrays": "your arrays"}
-    return [(labels.get(name, name), sentence) for name, sentence in parsed.errors.items()]
+    return [(labels.get(name, name), spoken(sentence, labels)) for name, sentence in parsed.errors.items()]
 
 
 def error_page(status: int, title: str, sentence: str, headers: dict[str, str] | None = None) -> HTMLResponse:

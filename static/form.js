@@ -58,8 +58,13 @@ function address() {
 
 /* ------------------------------------------------------------ errors */
 
-/** @param {Record<string, string>} errors a sentence by field; a field that is not on the form says it at its end */
-function showErrors(errors) {
+/** What each field is called: a sentence of the library's names it as Python does, "block_cols" for Bc. */
+const labels = Object.fromEntries([...form.querySelectorAll(".error[data-of]")].map((box) => [box.id.slice(2), box.dataset.of]));
+const spoken = (sentence) => sentence.replace(/\b[a-z]+_[a-z]+\b/g, (name) => labels[name] ?? name);
+
+/** @param {Record<string, string>} said a sentence by field; a field that is not on the form says it at its end */
+function showErrors(said) {
+  const errors = Object.fromEntries(Object.entries(said).map(([name, sentence]) => [name, spoken(sentence)]));
   for (const box of form.querySelectorAll(".field .error")) {
     const name = box.id.slice(2);
     const input = field(name);

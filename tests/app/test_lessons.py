@@ -18,6 +18,7 @@ from web import Start
 
 import flashstep as fs
 from flashstep.app import closedforms, lessonpages, parameters
+from flashstep.app.fields import NUMBERS
 from flashstep.app.lessonfacts import Facts
 from flashstep.app.lessons import FOLDER, LESSONS, MAX_STEPS, read
 from flashstep.app.settings import Settings
@@ -184,7 +185,8 @@ def test_what_a_lesson_cannot_tell_is_refused_with_sizes_that_it_can(start: Star
     assert why in refused.text
     for change in said[1].split(", or with "):
         names, _, size = change.partition(" of ")
-        sizes = dict.fromkeys(names.split(" and "), size.replace(",", ""))
+        fields = {label: name for name, (label, _, _) in NUMBERS.items()}  # the sentence calls them as the form does
+        sizes = {fields[label]: size.replace(",", "") for label in names.split(" and ")}
         fitting = {**dict(parse_qsl(query)), **sizes}
         assert client.get("/lessons/flash-attention-2", params=fitting).status_code == 200, change
     assert client.get(f"/explore/flash-attention-2?{query}").status_code == 200

@@ -177,6 +177,20 @@ def test_arrow_keys_count_and_do_not_step_the_player(page: Page, site: str) -> N
     assert query_of(page).get("step", "0") == "0"
 
 
+def test_a_refusal_calls_the_fields_as_the_form_does(page: Page, site: str) -> None:
+    """Whether the server wrote it into the page or the script beside the field."""
+    sizes = "seqlen_q=60000&seqlen_k=60000&block_rows=4&block_cols=4"
+    page.goto(f"{site}/explore/flash-attention-2?{sizes}")
+    refusal = page.locator("#e-seqlen_k")
+    expect(refusal).to_contain_text(re.compile(r"It would fit with Br and Bc of [\d,]+, or with Nq and Nk of [\d,]+"))
+    sentence = refusal.inner_text()
+    open_explorer(page, site)
+    for label, text in (("Nq", "60000"), ("Nk", "60000")):
+        page.get_by_label(label, exact=True).fill(text)
+    page.get_by_role("button", name="Record", exact=True).click()
+    expect(refusal).to_have_text(sentence)
+
+
 def test_a_long_recording_shows_how_far_it_is_and_can_be_cancelled(page: Page, site: str) -> None:
     open_explorer(page, site, "?step=5")
     for label, text in (("Nq", "9000"), ("Nk", "9000"), ("Br", "32"), ("Bc", "32")):
