@@ -30,7 +30,7 @@ from ..kernels.engines.gpu import too_much_shared
 from ..trace.agreement import Agreement
 from ..trace.file import destination, write_whole
 from ..trace.words import listed
-from . import misuse, serving, verdicts
+from . import allproblems, misuse, serving, verdicts
 from .options import Asked, takes_a_problem
 from .progress import recording_progress
 from .tables import size, table
@@ -220,6 +220,12 @@ def compare(
         Path | None,
         typer.Option("--source", help="Your own .cu file in place of the shipped kernel.cu (gpu, cpu).", show_default=False),
     ] = None,
+    sanitize: Annotated[
+        bool, typer.Option(help="Look for races and steps outside an array in your own source, where it agrees (cpu).")
+    ] = True,
+    every: Annotated[
+        bool, typer.Option("--all", help="Compare every problem that was captured: ragged, causal, masked, grouped heads, …")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the CUDA kernel on an engine and name the first step where it parts from the trace.
@@ -227,22 +233,61 @@ def compare(
     Exit code 0: they agree; 1: they differ; 2: they could not be compared ("ok" is null in JSON).
     """
     try:
-        agreement = compared(source, asked, engine, fmad, own)
+        with terminated_as_cancelled():
+            agrees = (compared_all if every else compared)(source, asked, engine, fmad, own, sanitize, as_json)
     except Exception as error:
         if as_json:
             print_json({"engine": engine, "ok": None, "reason": sentence_of(error)})
         raise
+    if not agrees:
+        raise typer.Exit(2 if agrees is None else 1)
+
+
+def compared(
+    source: str, asked: Asked, engine: str | None, fmad: bool, own: Path | None, sanitize: bool, as_json: bool
+) -> bool:
+    """Print the verdict on one run; whether it agrees. Raises as `flashstep.compare` and `run_of`."""
+    engine = engine_for(engine, fmad, own, sanitize)
+    run = run_of(source, asked)
+    with recording_progress(run.trace.meta.title, "comparing") as progress:
+        agreement = compare_run(run, engine, fmad=fmad, progress=progress, source=own, sanitize=sanitize)
     if as_json:
         print_json(agreement.to_json())
     else:
         print("\n".join(verdicts.lines(agreement)))
-    if not agreement.ok:
-        raise typer.Exit(1)
+    return agreement.ok
 
 
-def compared(source: str, asked: Asked, engine: str | None, fmad: bool, own: Path | None) -> Agreement:
-    """What `compare` was asked for. Raises as `flashstep.compare` and `run_of`."""
-    if engine is not None and engine not in verdicts.ENGINES:  # before anything is recorded
+def compared_all(
+    kernel: str, asked: Asked, engine: str | None, fmad: bool, own: Path | None, sanitize: bool, as_json: bool
+) -> bool | None:
+    """Print the verdict on every captured problem as it comes; whether all agree, None where one could not be compared."""
+    if kernel not in registry.KERNELS:
+        raise Refused(f"--all runs a kernel on problems of its own, and {kernel} is none; the kernels are {KERNEL_NAMES}.")
+    if asked:
+        raise Refused("--all runs a kernel on problems of its own; leave out its parameters and arrays, or leave out --all.")
+    engine = chosen = engine_for(engine, fmad, own, sanitize)
+
+    def compare_one(title: str, run: Run) -> Agreement:
+        with recording_progress(title, "comparing") as progress:
+            return compare_run(run, chosen, fmad=fmad, progress=progress, source=own, sanitize=sanitize)
+
+    found = []
+    for outcome in allproblems.outcomes(kernel, compare_one):
+        found.append(outcome)
+        if not as_json:
+            print(allproblems.line(outcome), flush=True)
+    if as_json:
+        whole = {"kernel": kernel, "engine": engine, "ok": allproblems.ok(found)}
+        print_json({**whole, "problems": [outcome.to_json() for outcome in found]})
+    else:
+        print("\n".join(allproblems.ending(found)))
+    return allproblems.ok(found)
+
+
+def engine_for(engine: str | None, fmad: bool, own: Path | None, sanitize: bool) -> str:
+    """The engine to compare on, with notes on options that it has no use for. Raises before anything is recorded."""
+    if engine is not None and engine not in verdicts.ENGINES:
         raise Refused(f"There is no engine {engine!r}: choose one of {', '.join(verdicts.ENGINES)}.")
     if engine is None:
         usable = [name for name, why in every_engine().items() if why is None and not (own and name == "recorded")]
@@ -250,13 +295,13 @@ def compared(source: str, asked: Asked, engine: str | None, fmad: bool, own: Pat
         note(f"The {engine} engine is the first that can run here; --engine chooses another.")
     if engine != "gpu" and not fmad:
         note(f"The {engine} engine has no use for --no-fmad; it is ignored.")
+    if not sanitize and own is None:
+        note("Only a source of your own is run under sanitizers, so there is no use for --no-sanitize; it is ignored.")
     if own is not None:
         if engine == "recorded":
             raise Refused(f"The recorded engine holds what the shipped kernel.cu did; check {own.name} with --engine cpu or gpu.")
         own.open("rb").close()  # a name that is none is said before anything is recorded
-    run = run_of(source, asked)
-    with recording_progress(run.trace.meta.title, "comparing") as progress:
-        return compare_run(run, engine, fmad=fmad, progress=progress, source=own)
+    return engine
 
 
 @cli.command()

@@ -243,7 +243,7 @@ def pack(run: Run, agreement: Agreement, times: list[NDArray[np.uint64]], fmad: 
         "first_divergence": _divergence(agreement.first_divergence),
         "device": agreement.device,
         "place": verdicts.place(agreement),
-        "note": agreement.note,
+        "note": " ".join([*(f"{found}." for found in verdicts.said(agreement)[1:]), agreement.note]).strip(),
         "last_step": len(run.trace.steps) - 1,
         "compared_steps": len(agreement.steps),
         "compared_numbers": int(sum(sizes)),

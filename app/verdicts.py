@@ -30,14 +30,21 @@ def share(used: float) -> str:
 
 
 def sentence(agreement: Agreement) -> str:
-    """The verdict without its full stop: how far it agrees, or where it first differs."""
+    """The verdict without its full stop: how far it agrees, where it first differs, or what else an engine found wrong."""
     if agreement.first_divergence is not None:
         return str(agreement.first_divergence)
+    if agreement.findings:
+        return f"{agreement.findings[0]}; its numbers agree"
     steps = len(agreement.steps)
     agrees = f"agrees after every one of {steps:,} steps" if steps else "agrees at the end"
     if agreement.worst == 0:
         return f"{agrees}, to the last bit"
     return f"{agrees}; used at most {percent(agreement.worst)} of what rounding allows"
+
+
+def said(agreement: Agreement) -> list[str]:
+    """The verdict, then whatever else was found wrong, each without its full stop."""
+    return [sentence(agreement), *agreement.findings[agreement.first_divergence is None :]]
 
 
 def place(agreement: Agreement) -> str:
@@ -95,5 +102,6 @@ def lines(agreement: Agreement) -> list[str]:
         )
         for worst in worst_by_slot(agreement)
     ]
-    said = [f"{ran}: {sentence(agreement)}", *([agreement.note] if agreement.note else [])]
-    return [*said, table(head, rows)] if rows else said
+    first, *further = said(agreement)
+    told = [f"{ran}: {first}", *further, *([agreement.note] if agreement.note else [])]
+    return [*told, table(head, rows)] if rows else told

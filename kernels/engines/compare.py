@@ -56,12 +56,23 @@ def compare(
     where the source is not the twin's or a capture was made of another one.
     """
     last = len(run.trace.steps_kind)
-    waiting = None if progress is None else lambda: progress(0, last)
+    more = len(sanitizers.SANITIZERS) if source is not None and engine == "cpu" and sanitize else 0
+    at = 0  # each sanitizer counts as a step more
+
+    def told(done: int, total: int) -> None:
+        nonlocal at
+        at = done
+        if progress is not None:
+            progress(done, last + more)
+
+    def waiting() -> None:
+        told(at, last)
+
     plan, result, note = execute(run, engine, fmad, source, waiting)
-    verdict = judge(run, plan, result, engine, note, progress)
+    verdict = judge(run, plan, result, engine, note, told)
     if source is None:
         return verdict
-    return sanitized(verdict, plan, sanitize, None if progress is None else lambda: progress(last, last))
+    return sanitized(verdict, plan, sanitize, waiting, lambda done, _: told(last + done, last))
 
 
 def execute(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -25,6 +26,10 @@ UNDEFINED_LOCALS = "-ftrivial-auto-var-init=pattern"  # a variable that was neve
 _UNDECLARED = re.compile(r"'(\w+)' was not declared|no arguments to '(\w+)' that depend|undeclared identifier '(\w+)'")
 _UNLINKED = re.compile(r"""undefined (?:reference to|symbol:) [`'"]?([\w:~<>]+)""")
 _LACKS = "If {} is CUDA's, the host has no stand-in for it: check this kernel with the gpu engine."
+
+
+class BuildError(EngineError):
+    """A kernel that does not compile for the host; the message says where."""
 
 
 @cache
@@ -141,26 +146,26 @@ def _make(program: Path, text: str, options: list[str], waiting: Waiting | None)
                 environment={"TMPDIR": work, "LC_ALL": "C"},  # its messages are read below
             )  # fmt: skip
             if done.code != 0:
-                raise EngineError(_complaint(done, folder))
+                raise _complaint(done, folder)
             os.replace(target, program)
     except OSError as error:
         raise unwritten("The kernel's program", error, folder) from error
 
 
-def _complaint(done: child.Ended, folder: Path) -> str:
+def _complaint(done: child.Ended, folder: Path) -> EngineError:
     """What a compiler that failed has to say, in a sentence or two."""
     if done.code is None:
-        return f"The kernel was compiled for {COMPILE_SECONDS} seconds for the host and was stopped."
+        return BuildError(f"The kernel was compiled for {COMPILE_SECONDS} seconds for the host and was stopped.")
     if "No space left on device" in done.said:
-        return f"The kernel's program cannot be written in {folder}: no space left on device. FLASHSTEP_CACHE names another folder."
+        return unwritten("The kernel's program", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), folder)
     lines = [line.strip() for line in done.said.splitlines()]
     missing = list(dict.fromkeys(_UNLINKED.findall(done.said)))
     if missing:
-        return f"The kernel does not link for the host: {', '.join(missing)} is nowhere defined. {_LACKS.format(missing[0])}"
+        return BuildError(f"The kernel does not link for the host: {', '.join(missing)} is nowhere defined. {_LACKS.format(missing[0])}")
     first = next((line for line in lines if "error" in line and "ld returned" not in line), "\n".join(lines)[:300] or "no message")
     unknown = _UNDECLARED.search(first)
     name = next(filter(None, unknown.groups()), "") if unknown else ""
-    return f"The kernel does not compile for the host: {first}" + (f". {_LACKS.format(name)}" if name else "")
+    return BuildError(f"The kernel does not compile for the host: {first}" + (f". {_LACKS.format(name)}" if name else ""))
 
 
 def _remove_abandoned(folder: Path) -> None:

@@ -23,6 +23,7 @@
 #define __restrict__
 #define __forceinline__
 #define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 
 struct dim3 { unsigned x, y, z; };
 static thread_local dim3 threadIdx, blockIdx;
