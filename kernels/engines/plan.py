@@ -177,7 +177,7 @@ class Plan:
         grid = (*sizes[:2], prod(sizes[2:])) if len(sizes) > 2 else (*sizes, *(1,) * (3 - len(sizes)))
         x, y, z = grid
         if y > 65_535 or z > 65_535:
-            raise ValueError(f"The grid of {info.name} would be {x} × {y} × {z}: y and z may be at most 65,535. Use fewer heads.")
+            raise ValueError(f"The grid of {info.name} would be {x:,} × {y:,} × {z:,}: y and z may be at most 65,535. Use fewer heads.")
         values: dict[str, Any] = {**tiling, **problem, "causal": int(problem["causal"])}
 
         def argument(name: str, pointer: bool) -> str | int | float | None:

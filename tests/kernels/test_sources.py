@@ -113,6 +113,20 @@ def test_a_source_that_is_half_written_hinders_no_recording(tmp_path: Path) -> N
     assert cuda_lines(path, ["scores", "softmax", "values"]) == {}
 
 
+@pytest.mark.parametrize("kernel", WITH_SOURCE)
+@pytest.mark.parametrize("brace", ["}", "{", "}}}", '"{"'])
+def test_braces_in_comments_and_literals_are_no_code(kernel: str, brace: str) -> None:
+    """Each step ends where it did, whatever a comment within it, or on its marker's next line, holds."""
+    source = source_of(kernel)
+    wanted = {name: function.steps for name, function in source.functions.items()}
+    lines = source.text.split("\n")
+    for number, line in enumerate(lines):
+        if line.strip() and not line.strip().startswith(("//", "#")) and not line.endswith("\\") and "//" not in line:
+            commented = [*lines[:number], f"{line}  // {brace}", *lines[number + 1 :]]
+            found = Source("\n".join(commented)).functions
+            assert {name: function.steps for name, function in found.items()} == wanted, line
+
+
 def test_a_step_may_be_marked_twice() -> None:
     text = source_of("online-softmax").text
     source = Source(text.replace("// step: update m, l\n", "// step: update m, l\n;\n// step: update m, l\n", 1))
