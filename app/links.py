@@ -5,13 +5,14 @@ The one list of these names: the pages' handlers take theirs from here, and the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 from ..kernels.kernel import Kernel
 from ..kernels.problem import PROBLEM_FIELDS, TILING_FIELDS
 from ..trace.words import listed
 from . import occupancy
+from .parameters import truth
 from .tables import short
 
 RECORDED = ("values", "focus", "arrays")  # of a recording, beside its kernel's parameters
@@ -21,13 +22,17 @@ COMPARED = ("engine", "fmad")
 TAKEN = ("embed", "lesson", "steps", "per")  # how the run is taken elsewhere: in a frame, a file, on paper
 OWN = tuple(occupancy.PREFIX + name for name in occupancy.FIELDS)  # the reader's own decode
 KNOWN = frozenset((*PROBLEM_FIELDS, *TILING_FIELDS, *RECORDED, *PLACE, THEME, *COMPARED, *TAKEN, *OWN))
+# What those names may say whose page says nothing of its own of another text; "true", "false": whatever is on or off.
+CHOICES = {THEME: ("light", "dark"), "engine": ("gpu", "cpu", "recorded"), "order": ("serial", "together"),
+           "fmad": ("true", "false"), "embed": ("true", "false")}  # fmt: skip
 SHOWN = 4  # names that are told; of more, how many there are
 
 
-def in_vain(kernel: Kernel, said: Iterable[tuple[str, str]]) -> str:
+def in_vain(kernel: Kernel, said: Iterable[tuple[str, str]], told: Collection[str] = ()) -> str:
     """What a link says and nothing heeds, in a sentence or two; "" where all of it counts.
 
-    said: its (name, text) pairs in their order, one name perhaps several times.
+    said: its (name, text) pairs in their order, one name perhaps several times. told: names whose odd texts the page's own
+    script tells of.
     """
     texts: dict[str, list[str]] = {}
     for name, text in said:
@@ -36,9 +41,14 @@ def in_vain(kernel: Kernel, said: Iterable[tuple[str, str]]) -> str:
     asked = (*kernel.parameters, "values", "arrays")
     doubled = [name for name in asked if len(set(texts.get(name, ()))) > 1]
     sentences = [f"The link says {_some(doubled)} more than once; the last counts."] if doubled else []
+    for name, choices in CHOICES.items():
+        text = texts.get(name, [""])[-1].strip()
+        meant = (truth(text) is not None) if "true" in choices else text in choices
+        if text and name not in told and not meant:
+            sentences.append(f"The link's {name} is “{short(text)}”; {listed(choices)} are understood.")
     if unknown:
-        meant = get_close_matches(unknown[0], asked, 1) if len(unknown) == 1 else []
-        end = f"; did you mean {meant[0]}?" if meant else "."
+        close = get_close_matches(unknown[0], asked, 1) if len(unknown) == 1 else []
+        end = f"; did you mean {close[0]}?" if close else "."
         sentences.append(f"The link also says {_some([short(name) for name in unknown])}, which nothing here knows{end}")
     return " ".join(sentences)
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 import pytest
 from fastapi.testclient import TestClient
 
-from flashstep.app import links
+from flashstep.app import links, verdicts
 from flashstep.app.lessons import LESSONS
 from flashstep.kernels.registry import KERNELS, get
 
@@ -38,6 +38,12 @@ HANDLER = re.compile(r"""query(?:_params)?(?:\.get\(|\[)"([\w-]+)\"""")
         (f"{'x' * 99}=1", f"The link also says {'x' * 23}…, which nothing here knows."),
         ("seqlen_q=8&seqlen_q=9", "The link says seqlen_q more than once; the last counts."),
         ("seqlen_q=9&seqlen_q=9", ""),
+        ("theme=zzz", "The link's theme is “zzz”; light and dark are understood."),
+        ("order=zzz", "The link's order is “zzz”; serial and together are understood."),
+        ("order=zzz&order=serial&theme=&engine=recorded&fmad=off&embed=yes", ""),
+        ("engine=tpu", "The link's engine is “tpu”; gpu, cpu and recorded are understood."),
+        ("fmad=a&b=", "The link's fmad is “a”; true and false are understood. The link also says b, which nothing here knows."),
+        (f"embed={'x' * 99}", f"The link's embed is “{'x' * 23}…”; true and false are understood."),
         ("seqlen_q=8&seqlen_k=1&seqlen_q=9&seqlen_k=2&x=1",
          "The link says seqlen_q and seqlen_k more than once; the last counts. The link also says x, which nothing here knows."),
     ],
@@ -63,6 +69,19 @@ def test_the_page_says_it_and_works(client: TestClient, place: str) -> None:
     assert unescape(said) == wanted
     assert "<b>, which" not in page.text
     assert 'name="seqlen_k" value="5"' in page.text
+
+
+def test_an_odd_order_is_told_once(client: TestClient) -> None:
+    """By the player where one opens at it, by the page elsewhere."""
+    assert "order is “zzz”" not in client.get("/explore/standard?order=zzz").text
+    assert "order is “zzz”; serial and together are understood." in client.get("/compare/standard?order=zzz").text
+    for place in ("explore", "compare"):
+        assert "theme is “zzz”; light and dark are understood." in client.get(f"/{place}/standard?theme=zzz").text
+
+
+def test_what_is_understood_is_what_the_pages_read() -> None:
+    assert links.CHOICES["engine"] == tuple(verdicts.ENGINES)
+    assert links.CHOICES.keys() <= links.KNOWN
 
 
 @pytest.mark.parametrize("name", KERNELS)
