@@ -1,7 +1,8 @@
 """Agreement: what a kernel left in its slots, step by step, against the trace.
 
 A right kernel lies within the bound of `trace/bounds.py` of exact arithmetic. So does the trace; so a kernel
-may differ from the trace by its bound plus the trace's own distance from exact. A value that is not finite on
+may differ from the trace by its bound plus the trace's own distance from exact, which is no more than the bound
+again: a trace that lies farther off is no excuse for what it is compared with. A value that is not finite on
 either side must be the same on both: a NaN against a number is a failure, wherever it stands.
 """
 
@@ -164,7 +165,8 @@ def compare_slot(name: str, got: Floats, want: Floats, exact: Bounded) -> SlotAg
         gap = np.where(finite, np.abs(g - w), 0.0)
         own = np.abs(w - exact.value)
         # A bound that is no number is one without end: scores of 1e30 round by more than exp can take.
-        allowed = np.nan_to_num(exact.error + np.where(np.isfinite(own), own, 0.0), nan=np.inf, posinf=np.inf)
+        allowed = exact.error + np.where(np.isfinite(own), np.minimum(own, exact.error), 0.0)
+        allowed = np.nan_to_num(allowed, nan=np.inf, posinf=np.inf)
         allowed = np.where(np.isfinite(w), allowed, 0.0)
         used = np.where(gap == 0, 0.0, gap / np.where(allowed > 0, allowed, 1.0))
         used = np.where((gap > 0) & (allowed == 0), np.inf, used)

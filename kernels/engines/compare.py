@@ -21,6 +21,7 @@ from . import sanitize as sanitizers
 from .child import Waiting
 from .plan import Mark, Plan
 from .result import EngineError, Result
+from .retaken import require_twins
 from .source import Source
 
 ENGINES = ("gpu", "cpu", "recorded")
@@ -52,7 +53,7 @@ def compare(
     on "gpu" or "cpu": the same functions, parameters, shared arrays and `// step:` comments, in one file.
     sanitize: where your own source agrees on "cpu", run it again without probes under the compiler's sanitizers, which
     find missing barriers and steps outside an array; what they find is in the verdict's `findings`.
-    Raises ValueError for an unknown engine or a run without numbers, EngineError where the engine cannot run, and
+    Raises ValueError for an unknown engine, a run without numbers or one that its twin does not leave, EngineError where the engine cannot run, and
     where the source is not the twin's or a capture was made of another one.
     """
     last = len(run.trace.steps_kind)
@@ -86,6 +87,7 @@ def execute(
         raise ValueError(f"The recorded engine holds what the shipped kernel.cu did; check {Path(source).name} with the cpu or gpu engine.")
     if source is None and (why := unready(kernel)):
         raise EngineError(why)
+    require_twins(run)
     plan = Plan(run.trace, Source.read(kernel.cuda_source if source is None else Path(source)))
     if engine == "gpu":
         return plan, gpu.run(plan, fmad=fmad) if source is None else gpuchild.run(plan, fmad, waiting), ""

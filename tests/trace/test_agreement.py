@@ -170,13 +170,21 @@ def test_scores_so_large_that_rounding_decides_all_are_no_difference(kernel: str
 
 def test_the_traces_own_distance_is_allowed_besides() -> None:
     """The trace may lie on one side of what is exact, and a right kernel on the other."""
-    want, exact = np.array([[1.0, 1.0]], np.float32), Bounded(np.full((1, 2), 1.0 - 2**-20), np.full((1, 2), 2.0**-21))
+    want, exact = np.array([[1.0, 1.0]], np.float32), Bounded(np.full((1, 2), 1.0 - 2**-21), np.full((1, 2), 2.0**-20))
     far = np.float32(1.0 - 2**-20 - 2**-21)
     verdict = compare_slot("Oi", np.array([[far, far - np.float32(2**-23)]], np.float32), want, exact)
     assert verdict.allowed.tolist() == [[2.0**-20 + 2.0**-21] * 2]
     assert verdict.first is not None
     assert verdict.first.col == 1
     assert verdict.used == (2**-20 + 2**-21 + 2**-23) / (2**-20 + 2**-21)
+
+
+def test_a_trace_that_is_wrong_is_no_excuse() -> None:
+    """As in a file that someone has changed: what is right differs from it, and so does what is wrong elsewhere."""
+    wanted, exact = np.array([[1.5, 1.5]], np.float32), Bounded(np.ones((1, 2)), np.full((1, 2), 1e-6))
+    verdict = compare_slot("Oi", np.array([[1.0, 1.4]], np.float32), wanted, exact)
+    assert verdict.allowed.tolist() == [[2e-6, 2e-6]]
+    assert not verdict.ok
 
 
 def test_what_is_rounded_once_more_may_lose_of_its_error_too() -> None:
