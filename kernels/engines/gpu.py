@@ -184,11 +184,12 @@ def build(plan: Plan, launches: list[Launch], probing: bool, fmad: bool, watched
     """The compiled module. Raises EngineError with the compiler's first complaint."""
     import cupy as cp
 
-    from .cpu import HERE
+    from .cpu import HERE, shown_name
 
     code = plan.source.text
     if probing:
-        code = _PRELUDE + _WATCHED * watched + (HERE / "probes.h").read_text("utf-8") + plan.source.probing(plan.slots, plan.shapes)
+        code = _PRELUDE + _WATCHED * watched + (HERE / "probes.h").read_text("utf-8")
+        code += f'#line 1 "{shown_name(plan.source)}"\n' + plan.source.probing(plan.slots, plan.shapes)
     options = ["--std=c++17", f"--fmad={'true' if fmad else 'false'}"]
     module = cp.RawModule(code=code, options=tuple(options), name_expressions=sorted({launch.instance for launch in launches}))
     try:

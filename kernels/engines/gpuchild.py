@@ -44,11 +44,12 @@ def run(plan: Plan, fmad: bool = True, waiting: Waiting | None = None, seconds: 
 
 
 def _ending(ended: child.Ended) -> str:
+    """How a process ended that brought nothing back."""
     if ended.code is None:
         return "was stopped: it took too long to begin"
     said = ended.said.strip().split("\n")[-1][:300]
-    how = child.signal_words(-ended.code).removeprefix("it ") if ended.code < 0 else f"failed (exit {ended.code})"
-    return f"{how}: {said}" if said else how
+    how = child.signal_words(-ended.code) if ended.code < 0 else f"exit code {ended.code}"
+    return f"ended without an answer: {how}{f' ({said})' if said else ''}"
 
 
 def main(files: list[str]) -> None:
