@@ -209,6 +209,54 @@ def test_of_several_slots_the_first_to_be_computed_is_named(wrong: list[str], fi
     assert [slot.slot for slot in verdict.steps[0].slots] == ["mi", "Sij", "li", "Oi"]
 
 
+def test_an_element_at_the_end_is_named_by_batch_head_and_row() -> None:
+    run = fs.record("flash-attention-2", batch=2, heads=3, seqlen_q=4, seqlen_k=5, head_dim=2)
+    O, lse = run.outputs["O"].copy(), run.outputs["lse"].copy()
+    O[1, 2, 3, 1] += 1
+    lse[1, 0, 2] += 1
+    verdict = agree(run.trace, (), {"O": O, "lse": lse}, engine="test")
+    last = len(run.trace.steps) - 1
+    place = f"first differs at step {last} (the end), O, batch 1, head 2, row 3, column 1: "
+    assert str(verdict.first_divergence).startswith(place)
+    verdict = agree(run.trace, (), {"lse": lse}, engine="test")
+    assert "(the end), lse, batch 1, head 0, row 2: " in str(verdict.first_divergence)
+    one = fs.record("flash-attention-2")
+    verdict = agree(one.trace, (), {"O": one.outputs["O"] + 1}, engine="test")
+    assert "(the end), O, row 0, column 0: " in str(verdict.first_divergence)
+
+
+def test_the_worst_is_kept_from_step_to_step_and_the_first_difference_too() -> None:
+    trace = fs.record("flash-attention-2").trace
+    seen = []
+    for step in trace.steps:
+        if step.name == "fill Sij":
+            off = np.float32(len(seen) == 1) + 2 * np.float32(len(seen) == 2)
+            seen.append((step.index, "Sij", trace.state(step.index)["Sij"] + off))
+    arrays = {name: output * 2 for name, output in trace.outputs.items()}
+    verdict = agree(trace, seen, arrays, engine="test")
+    worst = [step.worst for step in verdict.steps]
+    assert worst[0] == 0
+    assert 1e3 < worst[1] < worst[2] == worst[3]
+    assert verdict.worst == max(worst[-1], *(output.used for output in verdict.outputs))
+    assert [step.ok for step in verdict.steps] == [True, False, False, True]
+    assert verdict.first_divergence is not None
+    assert (verdict.first_divergence.step, verdict.first_divergence.slot) == (seen[1][0], "Sij")
+    assert verdict.first_divergence.element == verdict.steps[1].slots[0].first
+    assert agree(trace, seen, {}, engine="test").worst == worst[-1]
+    late = agree(trace, (), arrays, engine="test")
+    assert late.first_divergence is not None
+    assert late.first_divergence.slot == "O"
+
+
+def test_the_first_element_that_differs_is_the_one_that_is_told() -> None:
+    wanted, exact = exactly([1.0, 2.0, 3.0, 4.0], 1e-6)
+    verdict = compare_slot("Oi", np.array([[1.0, 2.5, np.nan, 9.0]], np.float32), wanted, exact)
+    assert verdict.first is not None
+    assert (verdict.first.col, verdict.first.got, verdict.first.want) == (1, 2.5, 2.0)
+    assert verdict.nonfinite == 1
+    assert verdict.used == np.inf
+
+
 def test_a_bound_without_end_is_no_number_that_a_nan_is_held_to() -> None:
     wanted, exact = exactly([-np.inf, np.nan, 1.0], np.inf)
     verdict = compare_slot("lse", np.array([[np.nan, 1.0, 2.0]], np.float32), wanted, exact)
