@@ -82,7 +82,6 @@ class Session:
     def _wake(self) -> None:
         for one in self._waiting:
             _release(one)
-        self._waiting.clear()
 
     async def _change(self, beat: float) -> None:
         """Until something changes, or for so many seconds. A bare future: a task for each of hundreds would cost time."""

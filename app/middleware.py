@@ -176,11 +176,12 @@ class Head:
 
 class Compress(GZipMiddleware):
     """Packs text. A trace is left as it is: it is large and read on this machine, where packing costs more than it saves.
-    So are events, each of which should be on its way at once.
+    So are events, each of which should be on its way at once, and a run to keep, most of which is packed already: nobody
+    else is answered while it is packed again.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"].endswith(("/trace", "/events")):
+        if scope["type"] == "http" and (scope["path"].endswith(("/trace", "/events")) or scope["path"].startswith("/export/")):
             await self.app(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)

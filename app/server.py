@@ -75,6 +75,7 @@ def create_app(settings: Settings | None = None, host: str = "127.0.0.1") -> Fas
     )
     app.state.host = host
     app.state.sessions = follow.Sessions(settings)
+    app.state.turns = takeaway.Turns()
     app.state.services = api.Services(settings, ArrayStore(settings), jobs, comparisons)
     app.include_router(api.router)
     app.include_router(compare.router)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -9,11 +13,41 @@ from starlette.responses import Response
 from . import assets, export, parameters
 from .api import Shared, ask, find_kernel, unknown_kernel
 from .jobs import QueueFull
+from .local import is_here
 from .pages import asked, error_page, form_context, render
 
 router = APIRouter()
 PLACE = ("step", "order", "focus", "cell")  # where the file opens
 PATIENCE = 20  # seconds that a download waits for its recording
+WAITING = 4  # downloads that may wait while another is made
+BUSY = "Other files are being made; try again in a few seconds."
+
+
+class Turns:
+    """One file is made at a time, for a second or two of work each; a few wait, and whoever comes after those is refused.
+
+    Someone at the machine itself always waits.
+    """
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._asked = 0
+
+    @contextlib.asynccontextmanager
+    async def turn(self, here: bool) -> AsyncIterator[None]:
+        """Within it, it is the asker's turn. Raises `Busy`."""
+        if self._asked > WAITING and not here:
+            raise Busy
+        self._asked += 1
+        try:
+            async with self._lock:
+                yield
+        finally:
+            self._asked -= 1
+
+
+class Busy(Exception):
+    """As many files are asked for at once as may wait."""
 
 
 @router.get("/export/{name}")
@@ -39,11 +73,16 @@ async def one_file(name: str, request: Request, shared: Shared) -> Response:
             return error_page(503, "That takes a while", sentence)
         place = {name: query[name] for name in PLACE if name in query}
         lesson = parameters.truth(query.get("lesson"))
-        text = await (run_in_threadpool(export.lesson_page, trace) if lesson else run_in_threadpool(export.page, trace, place))
+        turns: Turns = request.app.state.turns
+        async with turns.turn(is_here(request)):
+            made = run_in_threadpool(export.lesson_page, trace) if lesson else run_in_threadpool(export.page, trace, place)
+            text = await made
     except export.TooLarge as error:
         return error_page(413, "That is too large", str(error))
     except export.NoLesson as error:
         return error_page(422, "There is no such lesson", str(error))
+    except Busy:
+        return error_page(503, "That takes a while", BUSY, {"Retry-After": "5"})
     except QueueFull:
         return error_page(503, "That takes a while", "Other recordings are being made; try again in a few seconds.")
     name = f"{kernel.name}-lesson" if lesson else kernel.name

@@ -6,6 +6,9 @@ import base64
 import gzip
 import json
 import re
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -13,10 +16,10 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from web import Tags, is_sentence
+from web import Start, Tags, is_sentence
 
 import flashstep as fs
-from flashstep.app import assets, cli, export
+from flashstep.app import assets, cli, export, takeaway
 from flashstep.app.lessons import LESSONS
 from flashstep.trace import file
 from flashstep.trace.layout import TraceError
@@ -241,6 +244,61 @@ def test_what_cannot_be_downloaded_is_said_on_a_page(client: TestClient, monkeyp
     large = client.get("/export/standard")
     assert large.status_code == 413
     assert "one page holds at most 100 B" in large.text
+
+
+def test_files_are_made_one_at_a_time_and_few_wait(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, guest = start(), start(host="0.0.0.0", peer=("10.0.0.5", 1234))
+    guest.app.state.turns = client.app.state.turns  # type: ignore[attr-defined]
+    guest.get("/export/standard")  # it is recorded by now
+    go, running, most = threading.Event(), 0, 0
+    lock = threading.Lock()
+
+    def slow(trace: bytes, at: object) -> str:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        assert go.wait(20)
+        with lock:
+            running -= 1
+        return "a page"
+
+    monkeypatch.setattr(export, "page", slow)
+    turns = guest.app.state.turns  # type: ignore[attr-defined]
+    with ThreadPoolExecutor(12) as pool:
+        asked = [pool.submit(guest.get, "/export/standard") for _ in range(9)]
+        until = time.monotonic() + 10
+        while sum(one.done() for one in asked) < 4 and time.monotonic() < until:
+            time.sleep(0.01)
+        assert turns._asked == takeaway.WAITING + 1
+        go.set()
+        answers = [one.result() for one in asked]
+    assert most == 1
+    assert sorted(answer.status_code for answer in answers) == [200] * 5 + [503] * 4
+    refused = next(answer for answer in answers if answer.status_code == 503)
+    assert takeaway.BUSY in refused.text
+    assert refused.headers["retry-after"] == "5"
+    assert turns._asked == 0
+    assert guest.get("/export/standard").text == "a page"
+    # Someone at the machine waits, whatever others ask.
+    turns._asked = 100
+    assert guest.get("/export/standard").status_code == 503
+    assert client.get("/export/standard").status_code == 200
+
+
+def test_a_file_that_fails_takes_no_turn_for_ever(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(trace: bytes, at: object) -> str:
+        raise export.TooLarge("This is too large.")
+
+    monkeypatch.setattr(export, "page", fails)
+    for _ in range(8):
+        assert client.get("/export/standard").status_code == 413
+    assert client.app.state.turns._asked == 0  # type: ignore[attr-defined]
+
+
+def test_a_file_is_sent_as_it_is(client: TestClient) -> None:
+    """Most of it is packed already, and nobody else is answered while the server packs it again."""
+    assert "content-encoding" not in client.get("/export/standard").headers
 
 
 def test_the_handouts_page(client: TestClient) -> None:

