@@ -26,7 +26,11 @@ from .source import Source
 
 ENGINES = ("gpu", "cpu", "recorded")
 Floats = NDArray[np.float32]
-UNSEEN = "Barriers are not checked in a run with probes, which bring their own; {}."
+UNSEEN = "Barriers are not checked in a run with probes, which bring their own: the sanitizers that look for missing ones were left out."
+UNSEEN_GPU = (
+    "Barriers and steps outside an array are not checked on the gpu engine: the cpu engine checks both, and so do"
+    " compute-sanitizer's racecheck and memcheck."
+)
 LEFT = "{} has a return: a thread that has left copies nothing at a later probe, so its part of a slot reads NaN there."
 _FAST = re.compile(r"\b__(?:expf|exp10f|logf|log2f|log10f|powf|sinf|cosf|tanf|fdividef)\b")
 
@@ -126,15 +130,13 @@ def sanitized(
     if found is not None and found.element.got != found.element.got and re.search(r"\breturn\s*;", plan.source.code):
         verdict = _noted(verdict, LEFT.format(plan.source.name))
     if verdict.engine != "cpu":
-        how = "the cpu engine checks them, and compute-sanitizer's racecheck does on a GPU"
-    elif not wanted:
-        how = "the sanitizers that look for missing ones were left out"
-    elif found is not None:
+        return _noted(verdict, UNSEEN_GPU)
+    if not wanted:
+        return _noted(verdict, UNSEEN)
+    if found is not None:
         return verdict
-    else:
-        more = sanitizers.sanitize(plan, waiting, step)
-        return _noted(replace(verdict, findings=verdict.findings + more.findings), more.note)
-    return _noted(verdict, UNSEEN.format(how))
+    more = sanitizers.sanitize(plan, waiting, step)
+    return _noted(replace(verdict, findings=verdict.findings + more.findings), more.note)
 
 
 def _noted(verdict: Agreement, note: str) -> Agreement:

@@ -163,9 +163,11 @@ def _complaint(done: child.Ended, folder: Path) -> EngineError:
     if missing:
         return BuildError(f"The kernel does not link for the host: {', '.join(missing)} is nowhere defined. {_LACKS.format(missing[0])}")
     first = next((line for line in lines if "error" in line and "ld returned" not in line), "\n".join(lines)[:300] or "no message")
-    unknown = _UNDECLARED.search(first)
-    name = next(filter(None, unknown.groups()), "") if unknown else ""
-    return BuildError(f"The kernel does not compile for the host: {first}" + (f". {_LACKS.format(name)}" if name else ""))
+    if unknown := _UNDECLARED.search(first):
+        name = next(filter(None, unknown.groups()))
+        place = re.match(r".*?:\d+(?=:)", first)
+        first = f"{f'{place[0]}: ' if place else ''}{name} is not declared. {_LACKS.format(name)}"
+    return BuildError(f"The kernel does not compile for the host: {first}")
 
 
 def _remove_abandoned(folder: Path) -> None:

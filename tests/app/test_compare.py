@@ -127,6 +127,24 @@ def test_a_kernel_that_differs_says_where(client: TestClient, monkeypatch: pytes
     assert "li, row 0, column 0: NaN against" in verdict["verdict"]
 
 
+def test_what_an_engine_found_besides_is_the_verdict(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = engine_compare.judge
+    found = ("scores wrote beyond the end of S", "softmax wrote beyond the end of P")
+    told = {"findings": found, "note": "A note."}
+    monkeypatch.setattr(engine_compare, "judge", lambda *given: dataclasses.replace(judge(*given), **told))
+    verdict = strict(client.get(ask(client, kernel="standard", engine="recorded")["result"]).text)
+    assert (verdict["ok"], verdict["first_divergence"]) == (False, None)
+    assert verdict["verdict"] == "scores wrote beyond the end of S; its numbers agree"
+    assert verdict["note"] == "softmax wrote beyond the end of P. A note."
+
+
+@needs_compiler
+def test_a_cache_that_cannot_be_written_hinders_no_comparison(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLASHSTEP_CACHE", "/proc/nonexist")
+    told = ask(client, kernel="online-softmax", engine="cpu")
+    assert strict(client.get(told["result"]).text)["ok"]
+
+
 def test_a_stale_capture_is_no_verdict(client: TestClient, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.setattr(Source, "hash", "another")
     response = client.post("/api/comparisons", json={"kernel": "standard", "engine": "recorded"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import flashstep as fs
 from flashstep.kernels.engines import child, gpu, gpuchild
+from flashstep.kernels.engines.compare import sanitized
 from flashstep.kernels.engines.plan import Plan
 from flashstep.kernels.engines.source import Source
 from flashstep.kernels.registry import KERNELS
@@ -184,6 +186,13 @@ def test_how_to_get_cupy_names_the_checkout(monkeypatch: pytest.MonkeyPatch) -> 
             assert not re.search(r"pip install '?flashstep", path.read_text("utf-8")), path
 
 
+def test_what_a_gpu_does_not_check_is_said_with_what_does() -> None:
+    run = fs.record("online-softmax")
+    good = fs.compare(run, "recorded")
+    note = sanitized(replace(good, engine="gpu", note="A note."), plan_of("online-softmax")).note
+    assert note.startswith("A note. Barriers and steps outside an array are not checked on the gpu engine: the cpu engine")
+
+
 # On a GPU
 
 
@@ -211,5 +220,5 @@ def test_a_wild_kernel_on_a_gpu_is_told_and_the_next_one_runs(how: str, tmp_path
     own.write_text(text, "utf-8")
     verdict = fs.compare(run, "gpu", source=own)
     assert verdict.ok
-    assert verdict.note.startswith("Barriers are not checked in a run with probes")
+    assert verdict.note.startswith("Barriers and steps outside an array are not checked on the gpu engine")
     assert fs.compare(run, "gpu").ok
