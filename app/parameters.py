@@ -202,11 +202,11 @@ def _read(name: str, value: object, default: Any, errors: dict[str, str]) -> Any
             return said
         errors[name] = f"“{_short(text)}” is neither on nor off; write true or false."
     elif name == "scale":
-        if DECIMAL.fullmatch(text) and not isinstance(value, bool) and math.isfinite(float(text)):
+        if DECIMAL.fullmatch(text) and math.isfinite(float(text)):
             return float(text)
         errors[name] = f"{number_fault(value, text, 'number')}; write one such as 0.5, or leave it empty for 1/\u2060√d."
     else:
-        if WHOLE.fullmatch(text) and not isinstance(value, bool):
+        if WHOLE.fullmatch(text):
             return int(text)
         example = default if isinstance(default, int) else 1
         errors[name] = f"{number_fault(value, text, 'whole number')}; write one such as {example}."

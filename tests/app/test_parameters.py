@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -126,6 +127,67 @@ def test_a_number_too_large_is_called_so(field: str, value: object, says: str) -
 @pytest.mark.parametrize("value", [True, [8], {"a": 1}, 8.5, float("nan")])
 def test_json_of_the_wrong_kind_is_refused(value: object) -> None:
     assert set(parse(seqlen_q=value).errors) == {"seqlen_q"}
+
+
+def test_a_minus_sign_as_it_is_printed_is_read() -> None:
+    """U+2212, as our own captions write it: whoever copies a number from a page pastes this."""
+    parsed = parse(scale="−0.5", seed="−3", seqlen_q="−4")
+    assert list(parsed.errors) == ["seqlen_q"] or list(parsed.errors) == ["seqlen_q", "seed"]
+    assert "is not a whole number" not in " ".join(parsed.errors.values())
+    scaled = parse(scale="−0.5").request
+    assert scaled is not None
+    assert scaled.parameters["scale"] == -0.5
+
+
+@pytest.mark.parametrize(("field", "text"), [("seqlen_q", "0"), ("block_rows", "0"), ("kv_heads", "3"), ("batch", "-1")])
+def test_what_cannot_be_recorded_has_no_estimate(field: str, text: str) -> None:
+    """The core's fault is put right to find the others; what was estimated then is not what was asked."""
+    parsed = read({field: text})
+    assert list(parsed.errors) == [field]
+    assert parsed.request is None
+    assert parsed.sizes is None
+    assert parse().sizes is not None
+
+
+def test_a_fault_of_no_field_stands_where_it_is_seen() -> None:
+    plain, given = parse().request, parse(arrays="a" * 64).request
+    assert plain is not None
+    assert given is not None
+    for request in (plain, given):
+        for field in ("values", "focus", "block_rows"):
+            assert parameters._place(request, field) == field
+    assert parameters._place(given, "seqlen_q") == parameters._place(given, "q") == "arrays"
+    assert parameters._place(plain, "q") == next(iter(KERNELS["flash-attention-2"].parameters))
+
+
+def test_an_id_is_of_all_that_a_recording_depends_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def named(kernel: str = "flash-attention-2", **raw: str) -> str:
+        request = read(raw, kernel).request
+        assert request is not None
+        return request.name()
+
+    assert named() == named(seqlen_q="") == named(causal="false")
+    assert len({named(), named(seed="5"), named(arrays="a" * 64), named(values="none"), named(kernel="standard")}) == 5
+    before = named()
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "__version__", "0.0")
+        assert named() != before
+    # The code that records, and the CUDA source that a trace holds.
+    of = parameters.code_hash.__wrapped__
+    files = {"trace/recorder.py": "a", "kernels/one/twin.py": "b", "kernels/one/kernel.cu": "c"}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(parameters, "ROOT", tmp_path)
+    seen = {of()}
+    for name in files:
+        (tmp_path / name).write_text("changed")
+        seen.add(of())
+    (tmp_path / "kernels/one/kernel.cu").rename(tmp_path / "kernels/one/other.cu")
+    seen.add(of())
+    assert len(seen) == 5
+    (tmp_path / "kernels/one/notes.md").write_text("of no consequence")
+    assert of() in seen
 
 
 def test_what_is_no_parameter_is_left_alone() -> None:
