@@ -1,10 +1,15 @@
-"""One kernel on every problem that was captured of it, for `flashstep compare --all`: what came of each, in words and as JSON."""
+"""One kernel on every problem that was captured of it, for `flashstep compare --all`: what came of each, in words and as JSON.
+
+Where a kernel runs anew, two problems more: a NaN that is seen makes its row NaN, and one that is hidden changes nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from .. import EngineError, record
 from ..kernels import registry
@@ -37,19 +42,44 @@ class Outcome:
         return {"problem": self.name, "parameters": self.parameters, **told}
 
 
-def outcomes(kernel: str, compare: Compare) -> Iterator[Outcome]:
+def problems(kernel: str, engine: str) -> dict[str, dict[str, Any]]:
+    """Name -> parameters of `record`, and arrays under "arrays" where they are no named inputs'."""
+    found = dict(capture.problems(registry.get(kernel)))
+    if engine != "recorded":
+        found |= _with_nan(kernel)
+    return found
+
+
+def _with_nan(kernel: str) -> dict[str, dict[str, Any]]:
+    start = record(kernel, seqlen_k=9).trace.state(0)
+    if registry.get(kernel).matrix:
+        x = np.array(start["X"][0, 0])
+        x[1, 5] = np.nan
+        return {"visible-nan": {"arrays": (x,)}}
+    q, k, v = (np.array(start[name]) for name in "QKV")
+    k[..., 5, 1] = v[..., 5, 1] = np.nan
+    return {
+        "visible-nan": {"arrays": (q, k, v)},
+        "hidden-nan": {"arrays": (q, k, v), "key_mask": np.arange(9) != 5},
+    }
+
+
+def outcomes(kernel: str, engine: str, compare: Compare) -> Iterator[Outcome]:
     """Each problem's, as soon as it is known. compare(title, run) makes a verdict. Raises what would be the same for
     every problem: SourceError where the source is not the twin's, BuildError where it does not compile."""
-    problems = capture.problems(registry.get(kernel))
-    for number, (name, asked) in enumerate(problems.items(), 1):
+    every = problems(kernel, engine)
+    for number, (name, asked) in enumerate(every.items(), 1):
+        arrays, named = asked.get("arrays", ()), {key: value for key, value in asked.items() if key != "arrays"}
+        run = record(kernel, *arrays, values="all", **named)
+        told = {key: value for key, value in named.items() if not isinstance(value, np.ndarray)}
         try:
-            verdict = compare(f"{name.replace('-', ' ')} ({number} of {len(problems)})", record(kernel, values="all", **asked))
+            verdict = compare(f"{name.replace('-', ' ')} ({number} of {len(every)})", run)
         except (SourceError, BuildError):
             raise
         except EngineError as error:
-            yield Outcome(name, asked, None, str(error))
+            yield Outcome(name, told, None, str(error))
         else:
-            yield Outcome(name, asked, verdict)
+            yield Outcome(name, told, verdict)
 
 
 def line(outcome: Outcome) -> str:

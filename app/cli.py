@@ -273,7 +273,7 @@ def compared_all(
             return compare_run(run, chosen, fmad=fmad, progress=progress, source=own, sanitize=sanitize)
 
     found = []
-    for outcome in allproblems.outcomes(kernel, compare_one):
+    for outcome in allproblems.outcomes(kernel, chosen, compare_one):
         found.append(outcome)
         if not as_json:
             print(allproblems.line(outcome), flush=True)

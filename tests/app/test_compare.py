@@ -8,6 +8,7 @@ import re
 import struct
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -130,8 +131,11 @@ def test_a_kernel_that_differs_says_where(client: TestClient, monkeypatch: pytes
 def test_what_an_engine_found_besides_is_the_verdict(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     judge = engine_compare.judge
     found = ("scores wrote beyond the end of S", "softmax wrote beyond the end of P")
-    told = {"findings": found, "note": "A note."}
-    monkeypatch.setattr(engine_compare, "judge", lambda *given: dataclasses.replace(judge(*given), **told))
+
+    def judged(*given: Any) -> Agreement:
+        return dataclasses.replace(judge(*given), findings=found, note="A note.")
+
+    monkeypatch.setattr(engine_compare, "judge", judged)
     verdict = strict(client.get(ask(client, kernel="standard", engine="recorded")["result"]).text)
     assert (verdict["ok"], verdict["first_divergence"]) == (False, None)
     assert verdict["verdict"] == "scores wrote beyond the end of S; its numbers agree"

@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from commands import Captured, complaint, notes
 from comparisons import strict
 
 import flashstep as fs
-from flashstep.app import cli
+from flashstep.app import allproblems, cli
 from flashstep.kernels.engines import cpu
 from flashstep.kernels.engines.capture import problems
 from flashstep.kernels.registry import KERNELS
@@ -99,6 +100,33 @@ def test_a_fault_that_the_default_problem_hides_is_found(capsys: Captured, tmp_p
     (ragged,) = (line for line in out.splitlines() if line.startswith("ragged"))
     assert "flash_attention_2 wrote beyond the end of O: at element 21, and it has 21" in ragged
     assert "these do not: ragged, causal more queries, grouped heads, wide and long decode." in out
+
+
+@compiled
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_problems_with_a_nan_agree_and_show_what_drops_or_spreads_it(kernel: str, tmp_path: Path) -> None:
+    """fmaxf drops a NaN, and 0 times a hidden one is NaN."""
+    text = KERNELS[kernel].cuda_source.read_text("utf-8")
+    faults = {
+        "visible-nan": ("return (a > b || a != a) ? a : b;", "return fmaxf(a, b);"),
+        "hidden-nan": {"flash-decoding": ("if (maskj[c]) Oi", "Oi"), "standard": ("if (visible) Oi", "Oi")}.get(
+            kernel, ("if (visible)  //", "//")
+        ),
+    }
+    nan = {name: asked for name, asked in allproblems.problems(kernel, "cpu").items() if name.endswith("-nan")}
+    assert not any(name.endswith("-nan") for name in allproblems.problems(kernel, "recorded"))
+    assert set(nan) == ({"visible-nan"} if KERNELS[kernel].matrix else set(faults))
+    for name, asked in nan.items():
+        named = dict(asked)
+        run = fs.record(kernel, *named.pop("arrays"), values="all", **named)
+        assert fs.compare(run, "cpu").ok
+        out = run.outputs["Y" if KERNELS[kernel].matrix else "O"]
+        assert np.isnan(out).any() == (name == "visible-nan")
+        was, becomes = faults[name]
+        assert was in text
+        own = tmp_path / "my.cu"
+        own.write_text(text.replace(was, becomes), "utf-8")
+        assert fs.compare(run, "cpu", source=own, sanitize=False).first_divergence is not None, name
 
 
 def test_no_sanitize_without_a_source_is_said_to_be_in_vain(capsys: Captured) -> None:
