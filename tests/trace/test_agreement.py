@@ -227,7 +227,7 @@ def test_an_element_at_the_end_is_named_by_batch_head_and_row() -> None:
 
 def test_the_worst_is_kept_from_step_to_step_and_the_first_difference_too() -> None:
     trace = fs.record("flash-attention-2").trace
-    seen = []
+    seen: list[tuple[int, str, Floats]] = []
     for step in trace.steps:
         if step.name == "fill Sij":
             off = np.float32(len(seen) == 1) + 2 * np.float32(len(seen) == 2)

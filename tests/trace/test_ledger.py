@@ -8,6 +8,7 @@ import pytest
 
 import flashstep as fs
 from flashstep.trace.events import Kind
+from flashstep.trace.ledger import total
 
 
 @pytest.mark.parametrize("kernel", fs.kernels)
@@ -33,3 +34,13 @@ def test_the_ledger_is_the_sum_of_the_events(kernel: str) -> None:
             for direction, found in entries.items():
                 assert list(found.values()) == running[name, direction], (step.index, name, direction)
     assert trace.ledger() == trace.ledger(len(trace.steps) - 1)
+
+
+def test_more_than_fits_32_bits_is_counted() -> None:
+    trace = fs.record("flash-attention-2").trace
+    loads = trace.events.kind == Kind.LOAD
+    trace.events.elements[loads] = 2**32 - 1
+    count = int(loads.sum())
+    assert total(trace.ledger(), "loads") == count * (2**32 - 1)
+    assert total(trace.ledger(), "loads", "bytes") == 4 * count * (2**32 - 1)
+    assert total(trace.ledger(), "loads", "transfers") == count

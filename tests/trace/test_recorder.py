@@ -59,6 +59,41 @@ def test_without_values_only_structure_is_kept() -> None:
     assert machine.tape.used == 0
 
 
+def test_what_stands_in_the_pool_is_not_kept_again() -> None:
+    """Also at the pool's first place, and as several tiles at once after each alone, until one of them is stored anew."""
+    machine = Machine(capacity=64)
+    X = machine.array("X", np.arange(4, dtype=np.float32).reshape(1, 1, 4, 1), role="input", row_edges=(0, 2, 4))
+    launch = machine.launch("x", "x", {"i": 1}, 1, (Step("s", "s"),))
+    slot = launch.shared("Xi", 4, 1)
+    (block,) = launch.blocks()
+    with block.step("s"):
+        slot.load(X, 0, 1)
+        slot.load(X, 0, 0, tiles=2)
+        slot.load(X, 0, 0)
+        slot.store(X, 0, 1)
+        slot.load(X, 0, 0, tiles=2)
+    assert machine.tape
+    assert [row[-1] for row in EVENT_ROW.iter_unpack(machine.tape.rows)] == [2, 0, 0, 0, 4]
+    assert machine.tape.pool[: machine.tape.used].tolist() == [0, 1, 2, 3, 0, 1, 0, 1]
+
+    empty = Machine(capacity=64)
+    Y = empty.array("Y", None, shape=(1, 1, 2, 1), role="output", row_edges=(0, 2))
+    launch = empty.launch("y", "y", {"i": 1}, 1, (Step("s", "s"),))
+    slot = launch.shared("Yi", 2, 1)
+    (block,) = launch.blocks()
+    with block.step("s"):
+        slot.init(7, 2)
+        slot.store(Y, 0, 0)
+    assert empty.tape
+    assert [row[-1] for row in EVENT_ROW.iter_unpack(empty.tape.rows)] == [0, 0]
+    assert empty.tape.used == 2
+
+
+def test_an_array_without_columns_has_no_column_tile() -> None:
+    array = Machine().array("X", np.zeros((1, 1, 2, 0), np.float32), role="input", row_edges=(0, 2))
+    assert (array.info.col_edges, array.info.tiles) == ((0,), 0)
+
+
 def test_an_array_declared_late_is_refused() -> None:
     machine = Machine()
     machine.launch("x", "x", {"i": 1}, 1, ())

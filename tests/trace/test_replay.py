@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import flashstep as fs
+from flashstep.trace.events import Kind
 from flashstep.trace.replay import EVERY
 
 SIZES: list[tuple[str, dict[str, Any]]] = [
     ("standard", {"seqlen_q": 7, "seqlen_k": 5, "block_rows": 3, "block_cols": 2, "heads": 2}),
     ("online-softmax", {"seqlen_q": 5, "seqlen_k": 150, "block_rows": 4, "block_cols": 4}),
+    ("online-softmax", {"seqlen_q": 15, "seqlen_k": 4, "block_rows": 2, "block_cols": 2, "heads": 2}),  # two column tiles
     ("flash-attention-1", {"seqlen_q": 9, "seqlen_k": 30, "block_rows": 2, "block_cols": 4, "causal": True}),
     ("flash-attention-2", {"seqlen_q": 5, "seqlen_k": 130, "block_rows": 4, "block_cols": 2, "heads": 2, "kv_heads": 1}),
     ("flash-decoding", {"seqlen_k": 250, "block_cols": 2, "splits": 3, "batch": 2}),
@@ -30,6 +32,15 @@ def test_state_from_keyframes_is_replay_from_the_start(kernel: str, sizes: dict[
         assert set(state) == set(arrays) | set(slots), t
         for name, expected in (arrays | slots).items():
             assert naive.same(state[name], expected), (t, name)
+
+
+def test_a_number_at_the_pools_first_place_is_there() -> None:
+    """As an array's is where a run has no inputs' numbers before it."""
+    trace = fs.record("flash-attention-2").trace
+    stores = np.flatnonzero(np.isin(trace.events.kind, (Kind.STORE, Kind.PARTIAL)))
+    trace.events.value[stores[0]] = 0
+    end = trace.state(-1)["O"]
+    assert np.array_equal(end[0, 0, :4].ravel(), trace.values[:16])
 
 
 def test_a_state_says_what_it_does_not_hold() -> None:

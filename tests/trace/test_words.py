@@ -92,3 +92,11 @@ def test_the_walk_is_the_steps_as_text() -> None:
         assert any(line.strip() == f"step {step.index} of 23: {step.label}" for line in lines)
         assert any(line.strip() == step.caption for line in lines)
     assert lines.count("launch 2: combine") == 1
+
+
+def test_a_tile_beyond_nine_has_a_comma() -> None:
+    trace = fs.record("flash-attention-2", seqlen_q=12, seqlen_k=12, block_rows=1, block_cols=1).trace
+    fills = [step.label for step in trace.steps if step.name == "fill Sij"]
+    assert fills[:12] == [*(f"fill S0{j}" for j in range(10)), "fill S0,10", "fill S0,11"]
+    assert fills[9 * 12 : 9 * 12 + 11] == [*(f"fill S9{j}" for j in range(10)), "fill S9,10"]
+    assert fills[10 * 12 : 10 * 12 + 2] == ["fill S10,0", "fill S10,1"]
