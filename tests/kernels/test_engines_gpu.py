@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,11 +91,14 @@ __version__ = "0"
 
 
 @pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     (tmp_path / "cupy.py").write_text(FAKE, "utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(__import__("sys").modules, "cupy", raising=False)
-    return monkeypatch
+    real = sys.modules.pop("cupy", None)
+    yield monkeypatch
+    sys.modules.pop("cupy", None)
+    if real is not None:
+        sys.modules["cupy"] = real
 
 
 def plan_of(kernel: str = "flash-attention-2") -> Plan:
@@ -177,7 +182,7 @@ def test_it_can_be_cancelled(fake: pytest.MonkeyPatch) -> None:
 
 def test_how_to_get_cupy_names_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     """No index is asked for a package of our name, which is not ours there."""
-    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
+    monkeypatch.setitem(sys.modules, "cupy", None)
     why = gpu.unavailable()
     assert why is not None
     assert "pip install '.[gpu-cuda13]' in Flashstep's checkout" in why
