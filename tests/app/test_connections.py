@@ -119,6 +119,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
             def stop() -> None:
                 for one in found.opened:
                     one.close()
+                assert within(5, lambda: not (found.room._held or found.room._idle or found.room._count))
                 server.should_exit = server.force_exit = True
                 thread.join(10)
 
@@ -192,7 +193,20 @@ def test_requests_that_never_end_leave_room_for_others(serve: Serve) -> None:
 
 
 @many_addresses
-def test_the_machine_itself_gets_through_whatever_guests_do(serve: Serve) -> None:
+def test_a_crowd_that_asks_for_nothing_goes_before_one_that_does(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "YOUNG_SECONDS", 5.0)
+    served = serve(guests=6)
+    hall = [served.connect(SECOND, WAIT) for _ in range(4)]
+    silent = [served.connect(FIRST) for _ in range(2)]
+    assert served.counted(6)
+    assert status(served.connect(THIRD, GET)) == 200
+    assert dropped(silent[0])
+    assert not any(dropped(one, 0.05) for one in hall)
+
+
+@many_addresses
+def test_the_machine_itself_gets_through_whatever_guests_do(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "YOUNG_SECONDS", 0.0)
     served = serve(guests=2)
     guests = [served.connect(FIRST, WAIT), served.connect(SECOND, WAIT)]
     own = [served.connect(HERE_ADDRESS, WAIT) for _ in range(KEPT_BACK - FILES)]
@@ -203,6 +217,7 @@ def test_the_machine_itself_gets_through_whatever_guests_do(serve: Serve) -> Non
     assert not any(dropped(one, 0.01) for one in own)
     assert served.counted(2 + KEPT_BACK - FILES)
     idle = served.connect(HERE_ADDRESS)
+    time.sleep(0.1)
     assert status(served.connect(THIRD, GET)) == 503  # and no guest takes the machine's
     assert not dropped(idle, 0.1)
 
@@ -229,6 +244,10 @@ def test_a_request_that_does_not_come_whole_is_not_waited_for(serve: Serve, sent
 def test_what_was_asked_is_answered_however_long_it_takes(serve: Serve) -> None:
     served = serve(guests=8, seconds=0.2)
     assert not dropped(served.connect(FIRST, WAIT), 0.6)
+    halves = served.connect(FIRST, WAIT[:9])
+    time.sleep(0.05)
+    halves.sendall(WAIT[9:])
+    assert not dropped(halves, 0.6)
     kept = served.connect(FIRST, GET)
     while not kept.recv(2**20).endswith(b"0\r\n\r\n"):
         pass
@@ -245,11 +264,12 @@ def test_who_does_not_read_on_is_dropped(serve: Serve, monkeypatch: pytest.Monke
     assert served.counted(1)
     assert served.counted(0)
     slow = served.connect(FIRST, b"GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-    got = 0
-    while chunk := slow.recv(2**22):
+    began, got = time.monotonic(), 0
+    while chunk := slow.recv(2**20):
         got += len(chunk)
-        time.sleep(0.005)
+        time.sleep(0.015)
     assert got > 64 * 2**20
+    assert time.monotonic() - began > 0.6  # twice as long as a pause may be
 
 
 def test_who_comes_from_where() -> None:
