@@ -75,7 +75,7 @@ def _differs(kernel: Kernel, trace: Trace, again: Trace) -> str | None:
 
 def _sizes(meta: Meta, kernel: Kernel) -> object:
     told = {**meta.tiling, **meta.problem}
-    return told["key_mask"], [told.get(name) for name in kernel.parameters if name not in ("inputs", "seed")]
+    return [told.get(name) for name in kernel.parameters if name not in ("inputs", "seed")]
 
 
 def _arrays(meta: Meta, _: Kernel) -> object:

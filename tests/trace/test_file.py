@@ -325,6 +325,16 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         fs.load(tmp_path)
 
 
+def test_a_file_too_large_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(GOOD)
+    monkeypatch.setattr(file, "MAX_FILE_BYTES", len(GOOD))
+    assert fs.load(path).to_bytes() == GOOD
+    monkeypatch.setattr(file, "MAX_FILE_BYTES", len(GOOD) - 1)
+    with pytest.raises(fs.TraceError, match=rf"^x\.safetensors is {len(GOOD)} bytes long; a trace file may have"):
+        fs.load(path)
+
+
 def test_what_safetensors_would_say_is_never_heard() -> None:
     """Columns that overlap, leave a gap, or are of a type that there is not."""
     size = int.from_bytes(GOOD[:8], "little")

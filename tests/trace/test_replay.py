@@ -34,6 +34,18 @@ def test_state_from_keyframes_is_replay_from_the_start(kernel: str, sizes: dict[
             assert naive.same(state[name], expected), (t, name)
 
 
+@pytest.mark.parametrize("block_cols", [1, 2, 3, 4])
+def test_the_inputs_stand_as_they_were_given_in_any_tiles(block_cols: int) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3, 5, 4)).astype(np.float32)
+    trace = fs.record("online-softmax", x, block_rows=2, block_cols=block_cols).trace
+    for t in (0, len(trace.steps) - 1):
+        assert np.array_equal(trace.state(t)["X"], x)
+    loads = [step.index for step in trace.steps if step.name == "load X"]
+    first, last = trace.state(loads[0])["Xij"], trace.state(loads[-1])["Xij"]
+    assert np.array_equal(first.reshape(2, -1), x[0, 0, :2, :block_cols])
+    assert np.array_equal(last.reshape(1, -1), x[1, 2, 4:, (3 // block_cols) * block_cols :])
+
+
 def test_a_number_at_the_pools_first_place_is_there() -> None:
     """As an array's is where a run has no inputs' numbers before it."""
     trace = fs.record("flash-attention-2").trace

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -34,8 +35,15 @@ def put(name: str, place: int | tuple[int, int], value: int) -> Callable[[Column
 
 LOAD, STORE, FILL = event(Kind.LOAD), event(Kind.STORE, Kind.PARTIAL), event(Kind.FILL)
 GATHER = event(Kind.LOAD, launch=1, tiles=3)  # of all partials of a head
+ONE = next(n for n in range(FILL) if RUN.trace.events.kind[n] == Kind.INIT and RUN.trace.events.cols[n] == 1)
 J = next(step.index for step in RUN.trace.steps if step.loops)
+DEEP = functools.reduce(lambda inner, _: ["call", "exp", inner], range(33), ["num", 1])
 TOTAL = len(RUN.trace.values)
+
+
+def beyond_the_head(columns: Columns) -> None:
+    """Three tiles from the second on, of which only two are this head's, and two are what is said to have come."""
+    columns["events.tile"][GATHER], columns["events.rows"][GATHER] = 1, 2
 
 
 @pytest.mark.parametrize(
@@ -67,17 +75,20 @@ TOTAL = len(RUN.trace.values)
         (put("events.dst", FILL, NONE), "an event writes to something that is no slot"),
         (put("events.src", FILL, ARRAYS), "a slot stands for something that is no array"),
         (put("events.tile", LOAD, 2), "an event touches a tile that is not there"),
+        (put("events.tile", LOAD, 2**32 - 1), "an event touches a tile that is not there"),
         (put("events.tiles", LOAD, 3), "an event touches a tile that is not there"),
         (put("events.tiles", LOAD, 0), "a transfer touches no tile"),
         (put("events.tiles", STORE, 0), "a transfer touches no tile"),
         (put("events.rows", FILL, 2), "an event is larger than its slot"),
         (put("events.cols", FILL, 5), "an event is larger than its slot"),
+        (put("events.dst", ONE, META.launches[1].first_node), "an event touches a slot of another launch"),
         (put("events.dst", FILL, NODES - 1), "an event touches a slot of another launch"),
         (put("events.value", FILL, TOTAL), "an event's numbers lie outside the pool"),
         (put("events.value", FILL, -2), "an event's numbers lie outside the pool"),
         (put("events.rows", LOAD, 0), "a transfer is not of its tile's size"),
         (put("events.cols", STORE, 3), "a transfer is not of its tile's size"),
         (put("events.tile", GATHER, 1), "a transfer is not of its tile's size"),  # it would reach into the next head
+        (beyond_the_head, "a transfer is not of its tile's size"),
         (put("events.tiles", GATHER, 2), "a transfer is not of its tile's size"),
         (lambda columns: columns.update({"outputs.O": columns["outputs.O"].astype(np.float64)}), "an output is not of float32"),
     ],
@@ -126,8 +137,9 @@ HUGE = 2**24
         (lambda m: m["steps"][1].update(loops=[1]), "steps[1] should have at most two named loops."),
         (lambda m: m["steps"][1].update(relabel={"a": 1}), "steps[1] relabels a slot with something that is no name."),
         (lambda m: m["steps"][1].update(formulas={"a": ["num", "1"]}), "a formula that this version does not know."),
-        (lambda m: m["steps"][1].update(formulas={"a": ["ref", "Qi", -1, 0, "new"]}), "a formula that this version does not know."),
-        (lambda m: m["steps"][1].update(formulas={"a": ["ref", "Qi", 0, True, "new"]}), "a formula that this version does not know."),
+        (lambda m: m["steps"][1].update(formulas={"a": ["ref", "Qi", -1, 0, "new"]}), "a formula that this version does not"),
+        (lambda m: m["steps"][1].update(formulas={"a": ["ref", "Qi", 0, True, "new"]}), "a formula that this version does not"),
+        (lambda m: m["steps"][1].update(formulas={"a": DEEP}), "a formula that this version does not know."),
         (lambda m: m["steps"][1].update(formulas={"a": ["const", "pi"]}), "a formula that this version does not know."),
         (lambda m: m["steps"][1].update(lines={"twin": [1, 2, 3]}), "steps[1] has lines that are not a first and a last."),
         (lambda m: m["steps"][1].update(lines={"twin": [1, 2.5]}), "steps[1] has lines that are not a first and a last."),
