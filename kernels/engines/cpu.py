@@ -22,7 +22,7 @@ from .child import Ended, Waiting
 from .hostbuild import built, compiler, handed
 from .plan import Launch, Plan, place
 from .result import EngineError, Result
-from .source import Source
+from .source import Source, shown_name
 
 HERE = Path(__file__).parent
 THREADS = 8  # of a block: the kernels take any number
@@ -142,11 +142,6 @@ int main(int, char** files) {{
   return 4;
 }}
 """
-
-
-def shown_name(source: Source) -> str:
-    """The source's name as the compiler is told it, and tells it."""
-    return "".join(c if c.isascii() and c.isprintable() and c not in '"\\' else "_" for c in source.name)
 
 
 def _pack(plan: Plan, launches: list[Launch], probing: bool, threads: int) -> bytes:

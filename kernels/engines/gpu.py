@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ...trace.trace import Trace
 from .child import OUTSIDE, Reached
 from .plan import Launch, Plan, place
 from .result import EngineError, Result
+from .source import shown_name
 
 STATIC_SHARED = 49_152  # what a block may declare; the lesson's kernels use static shared memory
 NUMBERS: dict[str, Any] = {
@@ -184,12 +186,7 @@ def build(plan: Plan, launches: list[Launch], probing: bool, fmad: bool, watched
     """The compiled module. Raises EngineError with the compiler's first complaint."""
     import cupy as cp
 
-    from .cpu import HERE, shown_name
-
-    code = plan.source.text
-    if probing:
-        code = _PRELUDE + _WATCHED * watched + (HERE / "probes.h").read_text("utf-8")
-        code += f'#line 1 "{shown_name(plan.source)}"\n' + plan.source.probing(plan.slots, plan.shapes)
+    code = code_of(plan, watched) if probing else plan.source.text
     options = ["--std=c++17", f"--fmad={'true' if fmad else 'false'}"]
     module = cp.RawModule(code=code, options=tuple(options), name_expressions=sorted({launch.instance for launch in launches}))
     try:
@@ -198,6 +195,13 @@ def build(plan: Plan, launches: list[Launch], probing: bool, fmad: bool, watched
         first = next((line for line in str(error).splitlines() if "error" in line), str(error)[:300])
         raise EngineError(f"The kernel does not compile: {first.strip()}") from error
     return module
+
+
+def code_of(plan: Plan, watched: bool) -> str:
+    """The source with probes; watched: that tell the host where each block is."""
+    probes = Path(__file__).with_name("probes.h").read_text("utf-8")
+    named = f'#line 1 "{shown_name(plan.source)}"\n'
+    return _PRELUDE + _WATCHED * watched + probes + named + plan.source.probing(plan.slots, plan.shapes)
 
 
 def arguments(launch: Launch, buffers: dict[str, Any]) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from . import cpu
 from .child import FAULT, Ended, Waiting
 from .plan import Plan
 from .result import EngineError
-from .source import Source
+from .source import Source, shown_name
 
 SECONDS = 60.0  # that each run may take at most
 Step = Callable[[int, int], object]  # how many of how many runs are done; may raise to cancel
@@ -122,7 +122,7 @@ def _outside(plan: Plan, said: str, block: str) -> str:
 
 
 def _undefined(plan: Plan, said: str) -> str:
-    found = re.search(rf"^.*?{re.escape(cpu.shown_name(plan.source))}:(\d+)(?::\d+)?: runtime error: (.+)$", said, re.M)
+    found = re.search(rf"^.*?{re.escape(shown_name(plan.source))}:(\d+)(?::\d+)?: runtime error: (.+)$", said, re.M)
     if not found:
         return ""
     what = re.sub(r"\b(store to|load of|reference binding to) address \w+", r"\1 an address", found[2])
@@ -132,7 +132,7 @@ def _undefined(plan: Plan, said: str) -> str:
 def _line(source: Source, stack: str) -> int | None:
     """The line of the kernel's own file that a stack of calls is in."""
     last = len(source.text.split("\n"))
-    for found in re.finditer(rf"[/ (]{re.escape(cpu.shown_name(source))}:(\d+)", stack):
+    for found in re.finditer(rf"[/ (]{re.escape(shown_name(source))}:(\d+)", stack):
         if int(found[1]) <= last:  # main stands after it
             return int(found[1])
     return None

@@ -207,6 +207,11 @@ class Source:
         return "\n".join(line + told.get(number, "") for number, line in enumerate(lines, 1))
 
 
+def shown_name(source: Source) -> str:
+    """The source's name as the compiler is told it, and tells it."""
+    return "".join(c if c.isascii() and c.isprintable() and c not in '"\\' else "_" for c in source.name)
+
+
 def _probe(slot: str, rows: int, cols: int) -> str:
     right = f'static_assert(sizeof({slot}) == {4 * rows * cols}, "{slot} should hold {rows} x {cols} floats, as the twin\'s does");'
     return f"{right} FS_PROBE({slot})"

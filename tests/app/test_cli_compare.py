@@ -141,6 +141,25 @@ def test_a_file_of_ones_own_is_compared(capsys: Captured, tmp_path: Path) -> Non
         assert "first differs at step" in capsys.readouterr().out
 
 
+@pytest.mark.skipif(cpu.unavailable() is not None, reason=str(cpu.unavailable()))
+def test_a_missing_barrier_of_ones_own_exits_with_1(capsys: Captured, tmp_path: Path) -> None:
+    text = KERNELS["flash-attention-2"].cuda_source.read_text("utf-8")
+    at = text.index("__syncthreads();", text.index("// step: fill Sij"))
+    own = tmp_path / "my.cu"
+    own.write_text(text[:at] + text[at:].replace("__syncthreads();", "", 1), "utf-8")
+    command = ["compare", "flash-attention-2", "--engine", "cpu", "--source", str(own)]
+    assert cli.main(command) == 1
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("cpu engine: ThreadSanitizer finds a race for ")
+    assert first.endswith("with no barrier between; its numbers agree")
+    assert cli.main([*command, "--json"]) == 1
+    told = strict(capsys.readouterr().out)
+    assert (told["ok"], told["first_divergence"]) == (False, None)
+    assert told["findings"][0] in first
+    assert cli.main([*command, "--no-sanitize"]) == 0
+    assert "the sanitizers that look for missing ones were left out" in capsys.readouterr().out
+
+
 def test_what_was_not_foreseen_is_no_difference(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     def breaks(*_: object, **__: object) -> None:
         raise KeyError("fill Sij")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import flashstep as fs
+from flashstep.kernels.engines import gpu
 from flashstep.kernels.engines.capture import problems
 from flashstep.kernels.engines.plan import Plan
 from flashstep.kernels.engines.source import Source
@@ -171,6 +172,25 @@ def test_every_instance_in_use_compiles_to_machine_code(kernel: str, nvrtc: Any)
         assert registers <= 64  # nothing spills, and 128 threads fit many times
         # what the figure counts, and the mask and alpha that the kernel always has room for
         assert shared <= int(smem[1] if smem else 0) <= shared + 64 + 64
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", WITH_SOURCE)
+@pytest.mark.parametrize("watched", [False, True])
+def test_the_source_with_probes_compiles_for_a_gpu(kernel: str, watched: bool, nvrtc: Any) -> None:
+    """As the gpu engine hands it over, without a warning; watched: with what tells where each block is."""
+    plan = Plan(fs.record(kernel).trace, source_of(kernel))
+    code = gpu.code_of(plan, watched)
+    assert ("fs_seen" in code) == watched
+    program = taken(nvrtc, nvrtc.nvrtcCreateProgram(code.encode(), b"kernel.cu", 0, [], []))
+    for launch in plan.launches():
+        taken(nvrtc, nvrtc.nvrtcAddNameExpression(program, launch.instance.encode()))
+    options = [b"--gpu-architecture=sm_90", b"--std=c++17"]
+    status = nvrtc.nvrtcCompileProgram(program, len(options), options)
+    log = b" " * taken(nvrtc, nvrtc.nvrtcGetProgramLogSize(program))
+    taken(nvrtc, nvrtc.nvrtcGetProgramLog(program, log))
+    assert status[0] == nvrtc.nvrtcResult.NVRTC_SUCCESS, log.decode()
+    assert "warning" not in log.decode()
 
 
 def taken(nvrtc: Any, answer: tuple[Any, ...]) -> Any:
