@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -123,3 +125,4 @@ def test_shared_memory_is_laid_out_in_order() -> None:
     launch.register("R", 4, 4)
     launch.shared("B", 1, 1)
     assert [(slot.info.name, slot.info.offset) for slot in launch.slots] == [("A", 0), ("R", 0), ("B", 24)]
+    assert replace(launch.info, slots=tuple(slot.info for slot in launch.slots)).shared_bytes == 28  # registers take none of it
