@@ -55,12 +55,12 @@ def _with_nan(kernel: str) -> dict[str, dict[str, Any]]:
     if registry.get(kernel).matrix:
         x = np.array(start["X"][0, 0])
         x[1, 5] = np.nan
-        return {"visible-nan": {"arrays": (x,)}}
+        return {"visible-NaN": {"arrays": (x,)}}
     q, k, v = (np.array(start[name]) for name in "QKV")
     k[..., 5, 1] = v[..., 5, 1] = np.nan
     return {
-        "visible-nan": {"arrays": (q, k, v)},
-        "hidden-nan": {"arrays": (q, k, v), "key_mask": np.arange(9) != 5},
+        "visible-NaN": {"arrays": (q, k, v)},
+        "hidden-NaN": {"arrays": (q, k, v), "key_mask": np.arange(9) != 5},
     }
 
 

@@ -209,6 +209,9 @@ static inline void fs_tell_reached() {
   fs_tell_reached();
   _exit(5);
 }
+// Steps that are missing leave gaps among the probes; those beyond the last would leave nothing.
+#define FS_LEFT(block) \
+  if (fs_at > fs_end) fs_fault("it took more steps than the twin's block does", 0, 0)
 #ifdef FS_SANITIZED
 // A sanitizer has its own words for a fault; only the block it does not know, and the arrays in HBM not by name.
 extern "C" void __sanitizer_set_death_callback(void (*)(void));

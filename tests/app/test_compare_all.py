@@ -108,20 +108,20 @@ def test_the_problems_with_a_nan_agree_and_show_what_drops_or_spreads_it(kernel:
     """fmaxf drops a NaN, and 0 times a hidden one is NaN."""
     text = KERNELS[kernel].cuda_source.read_text("utf-8")
     faults = {
-        "visible-nan": ("return (a > b || a != a) ? a : b;", "return fmaxf(a, b);"),
-        "hidden-nan": {"flash-decoding": ("if (maskj[c]) Oi", "Oi"), "standard": ("if (visible) Oi", "Oi")}.get(
+        "visible-NaN": ("return (a > b || a != a) ? a : b;", "return fmaxf(a, b);"),
+        "hidden-NaN": {"flash-decoding": ("if (maskj[c]) Oi", "Oi"), "standard": ("if (visible) Oi", "Oi")}.get(
             kernel, ("if (visible)  //", "//")
         ),
     }
-    nan = {name: asked for name, asked in allproblems.problems(kernel, "cpu").items() if name.endswith("-nan")}
-    assert not any(name.endswith("-nan") for name in allproblems.problems(kernel, "recorded"))
-    assert set(nan) == ({"visible-nan"} if KERNELS[kernel].matrix else set(faults))
+    nan = {name: asked for name, asked in allproblems.problems(kernel, "cpu").items() if name.endswith("-NaN")}
+    assert not any(name.endswith("-NaN") for name in allproblems.problems(kernel, "recorded"))
+    assert set(nan) == ({"visible-NaN"} if KERNELS[kernel].matrix else set(faults))
     for name, asked in nan.items():
         named = dict(asked)
         run = fs.record(kernel, *named.pop("arrays"), values="all", **named)
         assert fs.compare(run, "cpu").ok
         out = run.outputs["Y" if KERNELS[kernel].matrix else "O"]
-        assert np.isnan(out).any() == (name == "visible-nan")
+        assert np.isnan(out).any() == (name == "visible-NaN")
         was, becomes = faults[name]
         assert was in text
         own = tmp_path / "my.cu"

@@ -214,6 +214,15 @@ def test_a_kernel_that_takes_other_steps_is_found_out() -> None:
 
 
 @compiled
+def test_a_kernel_that_takes_more_steps_is_found_out() -> None:
+    """One more tile, of no columns, changes no number."""
+    plan = Plan(fs.record("flash-attention-2").trace, changed("flash-attention-2", "j < Tc; j++", "j <= Tc; j++"))
+    said = r"in flash_attention_2, after the step 'divide and store O, lse' of block 0: it took more steps than the twin's"
+    with pytest.raises(fs.EngineError, match=said):
+        cpu.run(plan)
+
+
+@compiled
 def test_a_file_of_ones_own_is_checked_on_the_cpu(tmp_path: Path) -> None:
     """Written as a kernel writer does: restrict, const, launch bounds, a default, CUDA headers, braces in comments."""
     run = fs.record("flash-attention-2", seqlen_q=6, seqlen_k=10)
