@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from dataclasses import replace
 from html import unescape
 from itertools import product
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from web import JSON, Start, is_sentence
 
 import flashstep as fs
+from flashstep.app import api, parameters
 from flashstep.kernels.registry import KERNELS
 
 LONG: JSON = {
@@ -29,6 +31,22 @@ def ask(client: TestClient, **body: Any) -> JSON:
     assert answer.status_code == 200, answer.text
     found: JSON = answer.json()
     return found
+
+
+def test_only_what_is_small_in_every_way_delays_a_first_figure(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long recording has workers of its own, whatever makes it long."""
+    services = client.app.state.services  # type: ignore[attr-defined]
+    sizes = parameters.parse(KERNELS["standard"], {}, services.settings, lambda _: None)
+    assert sizes.request is not None
+    assert sizes.sizes is not None
+    asked: list[bool] = []
+    monkeypatch.setattr(services.jobs, "ask", lambda *of, small: asked.append(small))
+    for change in (
+        {}, {"events": api.SMALL_EVENTS + 1}, {"value_bytes": {"all": api.SMALL_BYTES + 1}},
+        {"hbm_bytes": api.SMALL_BYTES + 1}, {"flops": api.SMALL_FLOPS + 1},
+    ):  # fmt: skip
+        api.ask(services, sizes.request, replace(sizes.sizes, **change))
+    assert asked == [True, False, False, False, False]
 
 
 def until(client: TestClient, name: str, state: str) -> JSON:

@@ -147,6 +147,12 @@ def test_arrays_of_no_numbers_and_endless_sides_are_told_so(client: TestClient, 
     assert send(client, ("x.safetensors", safetensors(tensors))).status_code in (200, 422)
 
 
+def test_an_array_that_comes_twice_is_refused_in_whatever_files(client: TestClient) -> None:
+    answer = send(client, ("a.npz", npz(q=Q, k=K, v=V)), ("q.npy", npy(K)))
+    assert answer.status_code == 422
+    assert answer.json()["error"] == "q comes twice; send it once."
+
+
 def store(directory: Path, **settings: Any) -> ArrayStore:
     return ArrayStore(Settings(**{"data_directory": directory, **settings}))
 
@@ -172,6 +178,15 @@ def test_all_of_them_together_are_bounded(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in (tmp_path / "arrays").iterdir()) <= 10_000
     with pytest.raises(ArraysError, match="send at most"):
         kept.put(matrix(0, 5_000))
+
+
+def test_what_is_too_large_takes_no_room_from_older_ones(tmp_path: Path) -> None:
+    for name, count, age in (("a" * 64, 100, 1), ("b" * 64, 1000, 2), ("c" * 64, 50, 3)):
+        path = tmp_path / f"{name}.safetensors"
+        path.write_bytes(bytes(count))
+        os.utime(path, times=(time.time() - age,) * 2)
+    files.keep_newest(tmp_path, files.OWN, count=9, total=350)
+    assert sorted(path.name[0] for path in tmp_path.iterdir()) == ["a", "c"]
 
 
 def test_old_ones_are_gone(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from web import JSON, Start, is_sentence
 
-from flashstep.app import addresses
+from flashstep.app import addresses, local
 from flashstep.app.follow import LETTERS, Session, Sessions, picture
 from flashstep.app.server import create_app
 from flashstep.app.settings import Settings
@@ -179,6 +179,7 @@ def test_other_machines_look_and_record_but_change_nothing(start: Start) -> None
         (("::1", 1), {}, True),
         (("::ffff:127.0.0.1", 1), {}, True),
         (("127.0.0.1", 1), {"Host": "localhost:8642"}, True),
+        (("127.0.0.1", 1), {"Host": "localhost.:8642"}, True),  # the same name, written to its root
         (("127.0.0.1", 1), {"X-Forwarded-For": "127.0.0.1"}, False),  # a proxy on this machine
         (("127.0.0.1", 1), {"Forwarded": "for=127.0.0.1"}, False),
         (("127.0.0.1", 1), {"Via": "1.1 proxy"}, False),
@@ -191,6 +192,13 @@ def test_other_machines_look_and_record_but_change_nothing(start: Start) -> None
 def test_here_is_what_the_connection_says(start: Start, peer: tuple[str, int], headers: JSON, here: bool) -> None:
     client = start(host="0.0.0.0", peer=peer)
     assert client.post("/api/follow", json={}, headers=headers).status_code == (201 if here else 403)
+
+
+def test_an_address_of_one_network_card_is_told_with_it() -> None:
+    assert local.from_here("fe80::1%eth0", "fe80::1")
+    assert local.from_here("fe80::1", "fe80::1%2")
+    assert not local.from_here("fe80::2%eth0", "fe80::1")
+    assert not local.from_here("nobody%eth0", "nobody%eth0")
 
 
 def test_the_machine_reaches_itself_under_its_own_address(start: Start) -> None:

@@ -74,7 +74,7 @@ def test_so_does_a_refusal_and_a_failure(client: TestClient, monkeypatch: pytest
         assert "secret" not in answer.text
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8642", "localhost:1", "LOCALHOST", "[::1]:8642"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8642", "localhost:1", "LOCALHOST", "localhost.:8642", "[::1]:8642"])
 def test_its_own_names_are_answered(client: TestClient, host: str) -> None:
     assert client.get("/favicon.ico", headers={"Host": host}).status_code == 200
 
@@ -102,7 +102,10 @@ def test_another_sites_page_cannot_send_anything(client: TestClient) -> None:
     for name, value in (
         ("Origin", "https://evil.example"),
         ("Origin", "null"),
+        ("Origin", ADDRESS.replace("8642", "9999")),  # another program's page on this machine
+        ("Origin", ADDRESS + ".evil.example"),
         ("Sec-Fetch-Site", "cross-site"),
+        ("Sec-Fetch-Site", "same-site"),
     ):
         strange = {**sent, "headers": {"Content-Type": "text/plain", name: value}}
         assert client.post("/api/arrays", **strange).status_code == 403
@@ -114,6 +117,28 @@ def test_a_large_body_is_refused_by_its_length(client: TestClient) -> None:
     answer = client.post("/api/recordings", content=b"x" * 70_000)
     assert answer.status_code == 413
     assert "64 KiB" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("length", ["-5", "abc", "1e9", "²", "9" * 5000, "70000"])
+def test_a_length_that_is_none_or_too_large_is_refused(client: TestClient, length: str) -> None:
+    sent = client.post("/api/recordings", content=b"{}", headers={b"Content-Length": length.encode()})
+    assert sent.status_code == 413
+    assert is_sentence(sent.json()["error"])
+
+
+def test_the_last_byte_that_fits_is_taken_and_the_next_is_not(start: Start) -> None:
+    client = start()
+    most = 64 * 1024
+    body = b'{"kernel": "standard"}'
+
+    def in_pieces(count: int) -> Iterator[bytes]:
+        yield body
+        yield b" " * (count - len(body))
+
+    for content, status in ((in_pieces(most), 200), (in_pieces(most + 1), 413)):
+        assert client.post("/api/recordings", content=content).status_code == status
+    for count, status in ((most, 200), (most + 1, 413)):
+        assert client.post("/api/recordings", content=body.ljust(count)).status_code == status
 
 
 def test_a_large_body_that_hides_its_length_is_refused_while_it_streams(start: Start) -> None:
