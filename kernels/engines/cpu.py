@@ -27,6 +27,7 @@ from .source import Source, shown_name
 HERE = Path(__file__).parent
 THREADS = 8  # of a block: the kernels take any number
 PADDING = 2**16  # bytes before and after each buffer: a multiple of what malloc aligns to
+NEAR = 2**14  # bytes from an array within which a stray write was meant for it
 _CUDA_HEADER = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]cuda[\w/]*\.h[>\"]", re.M)  # the shim stands in for them
 _NULL, _BUFFER, _INTEGER, _NUMBER = range(4)
 
@@ -213,6 +214,8 @@ def _outside(plan: Plan, function: str, at: int, number: int) -> str:
     if number >= len(plan.buffers):
         return f"{function} wrote outside its arrays in HBM"
     name, buffer = list(plan.buffers.items())[number]
+    if max(-at, at - buffer.nbytes) > NEAR:
+        return f"{function} wrote far outside its arrays in HBM, of which the nearest is {name}"
     if at < 0:
         return f"{function} wrote before the beginning of {name}"
     return f"{function} wrote beyond the end of {name}: at element {at // buffer.itemsize:,}, and it has {buffer.size:,}, counted from 0"

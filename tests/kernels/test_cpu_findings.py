@@ -77,6 +77,10 @@ def compared(kernel: str, source: Source, folder: Path, asked: dict[str, Any], *
             ["flash_attention_2 wrote beyond the end of O: at element 30, and it has 24, counted from 0"],
         ),
         (
+            "flash-attention-2", [(STORE, f"{STORE}  if (tid == 0) lse[16000] = 0;\n")],
+            ["flash_attention_2 wrote far outside its arrays in HBM, of which the nearest is lse"],
+        ),
+        (
             "standard", [("// step: write P", "// step: write P\n    if (tid == 0) P[100] = 1;")],
             ["softmax wrote beyond the end of P: at element 100, and it has 54, counted from 0"],
         ),
