@@ -13,6 +13,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 import flashstep as fs
+from flashstep.kernels.engines import cpu
 from flashstep.kernels.engines.capture import problems
 from flashstep.kernels.engines.retaken import require_twins
 from flashstep.kernels.registry import KERNELS
@@ -56,6 +57,20 @@ def places(node: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         for key, value in node.items() if isinstance(node, dict) else enumerate(node):
             yield (*place, key)
             yield from places(value, (*place, key))
+
+
+@pytest.mark.skipif(cpu.unavailable() is not None, reason=str(cpu.unavailable()))
+@pytest.mark.parametrize("kernel", ["standard", "flash-attention-1", "flash-attention-2", "flash-decoding"])
+def test_the_kernels_agree_on_subnormal_numbers(
+    kernel: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLASHSTEP_CACHE", str(tmp_path_factory.getbasetemp() / "builds"))
+    rng = np.random.default_rng(6)
+    q, k, v = (rng.standard_normal((n, 4)).astype(np.float32) for n in (1 if kernel == "flash-decoding" else 6, 11, 11))
+    for sizes in ((1, 1, 1e-38), (1, 1, 1e-40), (1, 1, 1e-42), (1e-40, 1, 1), (1e-20, 1e-20, 1e-41), (1e-30, 1e8, 1)):
+        small = [(array * size).astype(np.float32) for array, size in zip((q, k, v), sizes, strict=True)]
+        verdict = fs.compare(fs.record(kernel, *small), "cpu")
+        assert verdict.ok, (sizes, str(verdict.first_divergence))
 
 
 @pytest.mark.parametrize("kernel", fs.kernels)
