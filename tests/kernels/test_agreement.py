@@ -65,7 +65,7 @@ def test_the_kernels_agree_on_subnormal_numbers(
     kernel: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FLASHSTEP_CACHE", str(tmp_path_factory.getbasetemp() / "builds"))
-    rng = np.random.default_rng(6)
+    rng = np.random.default_rng(7)  # whose sums are rounded otherwise by the twin than by the kernels
     q, k, v = (rng.standard_normal((n, 4)).astype(np.float32) for n in (1 if kernel == "flash-decoding" else 6, 11, 11))
     for sizes in ((1, 1, 1e-38), (1, 1, 1e-40), (1, 1, 1e-42), (1e-40, 1, 1), (1e-20, 1e-20, 1e-41), (1e-30, 1e8, 1)):
         small = [(array * size).astype(np.float32) for array, size in zip((q, k, v), sizes, strict=True)]
