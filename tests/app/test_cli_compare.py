@@ -155,7 +155,8 @@ def test_a_missing_barrier_of_ones_own_exits_with_1(capsys: Captured, tmp_path: 
     assert cli.main([*command, "--json"]) == 1
     told = strict(capsys.readouterr().out)
     assert (told["ok"], told["first_divergence"]) == (False, None)
-    assert told["findings"][0] in first
+    (found,) = told["findings"]  # which two threads are caught first is the machine's affair
+    assert found.startswith("ThreadSanitizer finds a race for ")
     assert cli.main([*command, "--no-sanitize"]) == 0
     assert "the sanitizers that look for missing ones were left out" in capsys.readouterr().out
 
