@@ -41,6 +41,7 @@ _NOT_READY = 600  # cudaErrorNotReady
 _POLL = 0.005  # seconds
 FAULTS = {
     "illegaladdress": OUTSIDE,
+    "invalidaddressspace": OUTSIDE,  # an H200 says this where the address falls into another kind of memory
     "misalignedaddress": "it read or wrote a number where one of its type cannot stand",
     "illegalinstruction": "it ran into an illegal instruction",
     "launchfailure": "it stopped itself, as a trap does, or read or wrote where no memory is",

@@ -198,6 +198,11 @@ def test_what_a_gpu_does_not_check_is_said_with_what_does() -> None:
     assert note.startswith("A note. Barriers and steps outside an array are not checked on the gpu engine: the cpu engine")
 
 
+@pytest.mark.parametrize("name", ["cudaErrorIllegalAddress", "CUDA_ERROR_ILLEGAL_ADDRESS", "cudaErrorInvalidAddressSpace"])
+def test_a_wild_address_is_said_in_words_by_whatever_name(name: str) -> None:
+    assert gpu.fault_words(RuntimeError(f"{name}: in CUDA's words")) == f"it read or wrote outside its arrays ({name})"
+
+
 # On a GPU
 
 
