@@ -286,6 +286,16 @@ def test_files_are_made_one_at_a_time_and_few_wait(start: Start, monkeypatch: py
     assert client.get("/export/standard").status_code == 200
 
 
+def test_who_gives_up_on_a_long_recording_stops_it(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(takeaway, "PATIENCE", 0.2)
+    size = "seqlen_q=4096&seqlen_k=4096&block_rows=16&block_cols=16&values=none"
+    answer = client.get(f"/export/flash-attention-2?{size}")
+    assert answer.status_code == 503
+    assert "still being recorded" in answer.text
+    (job,) = client.app.state.services.jobs._jobs.values()  # type: ignore[attr-defined]
+    assert job.stop.is_set()  # nobody else waits for it
+
+
 def test_a_file_that_fails_takes_no_turn_for_ever(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(trace: bytes, at: object) -> str:
         raise export.TooLarge("This is too large.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -32,6 +33,22 @@ def test_a_busy_port_is_one_sentence() -> None:
     assert out == ""
     assert err.startswith(f"flashstep: Port {port} is in use")
     assert err.count("\n") == 1
+
+
+def test_the_sentence_names_a_port_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(self: socket.socket, address: object) -> None:
+        raise OSError(errno.EADDRINUSE, "Address already in use")
+
+    monkeypatch.setattr(socket.socket, "bind", busy)
+    for port, words in ((8642, "try --port 8643,"), (65534, "try --port 65535,"), (65535, "try a lower --port,")):
+        with pytest.raises(serving.CannotListen, match=words):
+            serving.listen("127.0.0.1", port)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows means something else by it")
+def test_a_server_may_start_where_one_has_just_ended() -> None:
+    with serving.listen("127.0.0.1", 0) as listener:
+        assert listener.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT to send to one process")
