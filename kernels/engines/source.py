@@ -10,6 +10,7 @@ end runs exactly once each time the step does. A step may be marked twice, as in
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +29,7 @@ _UNREAD = re.compile(_COMMENT.pattern + r"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n
 _TOKEN = re.compile(r"\w+|\S")
 _SHARED = re.compile(r"(?<!\w)(?P<extern>extern\s+)?__shared__\b(?P<declared>[^;{}]*);")
 _ALIGNED = re.compile(r"(?:__align__|alignas)\s*\([^()]*\)")
+MOST_BYTES = 2**20  # of one kernel's source; those of the course have some thousand
 Shapes = dict[str, dict[str, tuple[int, int]]]
 
 
@@ -86,9 +88,13 @@ class Source:
 
     @classmethod
     def read(cls, path: Path) -> Source:
-        """Raises OSError, and SourceError for what is no text."""
+        """Raises OSError, and SourceError for what is no text, or more of it than a kernel is (`MOST_BYTES`)."""
+        with path.open("rb") as file:
+            read = file.read(MOST_BYTES + 1)  # a pipe or a device may have no end
+        if len(read) > MOST_BYTES:
+            raise SourceError(f"{path} has more than {MOST_BYTES // 2**20} MiB; name a CUDA source, such as kernel.cu.")
         try:
-            return cls(path.read_text("utf-8"), path.name)
+            return cls(io.TextIOWrapper(io.BytesIO(read), "utf-8").read(), path.name)
         except UnicodeDecodeError:
             raise SourceError(f"{path} is not UTF-8 text; name a CUDA source, such as kernel.cu.") from None
 

@@ -12,7 +12,7 @@ import flashstep as fs
 from flashstep.kernels.engines import gpu
 from flashstep.kernels.engines.capture import problems
 from flashstep.kernels.engines.plan import Plan
-from flashstep.kernels.engines.source import Source
+from flashstep.kernels.engines.source import MOST_BYTES, Source
 from flashstep.kernels.registry import KERNELS
 from flashstep.kernels.source import cuda_lines, step_lines
 
@@ -156,10 +156,8 @@ def test_every_instance_in_use_compiles_to_machine_code(kernel: str, nvrtc: Any)
         taken(nvrtc, nvrtc.nvrtcAddNameExpression(program, instance.encode()))
     options = [b"--gpu-architecture=sm_90", b"--std=c++17", b"-ftz=true", b"--ptxas-options=-v"]
     status = nvrtc.nvrtcCompileProgram(program, len(options), options)
-    log = b" " * taken(nvrtc, nvrtc.nvrtcGetProgramLogSize(program))
-    taken(nvrtc, nvrtc.nvrtcGetProgramLog(program, log))
+    text = log_of(nvrtc, program)
     taken(nvrtc, status)
-    text = log.decode()
     assert taken(nvrtc, nvrtc.nvrtcGetCUBINSize(program)) > 1000
     assert "warning" not in text
     used = dict(re.findall(r"Compiling entry function '(\w+)'.*?Used (\d+ registers[^\n]*)", text, re.S))
@@ -187,13 +185,29 @@ def test_the_source_with_probes_compiles_for_a_gpu(kernel: str, watched: bool, n
         taken(nvrtc, nvrtc.nvrtcAddNameExpression(program, launch.instance.encode()))
     options = [b"--gpu-architecture=sm_90", b"--std=c++17"]
     status = nvrtc.nvrtcCompileProgram(program, len(options), options)
-    log = b" " * taken(nvrtc, nvrtc.nvrtcGetProgramLogSize(program))
-    taken(nvrtc, nvrtc.nvrtcGetProgramLog(program, log))
-    assert status[0] == nvrtc.nvrtcResult.NVRTC_SUCCESS, log.decode()
-    assert "warning" not in log.decode()
+    log = log_of(nvrtc, program)
+    assert status[0] == nvrtc.nvrtcResult.NVRTC_SUCCESS, log
+    assert "warning" not in log
 
 
 def taken(nvrtc: Any, answer: tuple[Any, ...]) -> Any:
     """The answer of an NVRTC call, or its error."""
     assert answer[0] == nvrtc.nvrtcResult.NVRTC_SUCCESS, answer[0]
     return answer[1] if len(answer) > 1 else None
+
+
+def log_of(nvrtc: Any, program: Any) -> str:
+    """What the compiler said. NVRTC writes into the bytes that it is handed: never into those of one character, which the
+    whole interpreter shares."""
+    log = b" " * (taken(nvrtc, nvrtc.nvrtcGetProgramLogSize(program)) + 1)
+    taken(nvrtc, nvrtc.nvrtcGetProgramLog(program, log))
+    return log.decode().rstrip(" \0")
+
+
+def test_a_source_without_an_end_is_refused(tmp_path: Path) -> None:
+    endless = tmp_path / "endless.cu"
+    endless.write_bytes(b"x" * (MOST_BYTES + 1))
+    with pytest.raises(fs.EngineError, match="has more than 1 MiB; name a CUDA source"):
+        Source.read(endless)
+    endless.write_bytes(b"// \r\n" * 3)
+    assert Source.read(endless).text == "// \n" * 3
