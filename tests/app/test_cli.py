@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import Captured, complaint, flashstep, notes
+from commands import Captured, complaint, flashstep, heed_signals, notes
 from typer.testing import CliRunner
 
 import flashstep as fs
@@ -389,12 +389,6 @@ def test_a_stream_that_is_closed_or_full_is_no_fault_of_the_program(command: str
     assert process.stderr.count("\n") == bool(said)
     if "-o run" in command:
         assert len(fs.load("run.safetensors").trace.steps) > 1
-
-
-def heed_signals() -> None:
-    """What the tests themselves were told to ignore (under nohup, in the background), the program heeds."""
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        signal.signal(getattr(signal, name), signal.SIG_DFL)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no pseudo-terminals and no SIGTERM to send")

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from commands import heed_signals
 
 import flashstep as fs
 from flashstep.kernels.engines import child, cpu, hostbuild
@@ -120,7 +121,7 @@ def test_compare_leaves_nothing_behind_however_it_ends(how: signal.Signals, tmp_
     temporary.mkdir()
     command = [sys.executable, "-m", "flashstep", "compare", "online-softmax", "--engine", "cpu", "--source", str(source)]
     environment = {**os.environ, "TMPDIR": str(temporary), "FLASHSTEP_CACHE": str(cache)}
-    flashstep = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    flashstep = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, preexec_fn=heed_signals)
     kernel = _program(cache)
     flashstep.send_signal(how)
     code = flashstep.wait(30)

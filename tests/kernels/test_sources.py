@@ -199,7 +199,8 @@ def taken(nvrtc: Any, answer: tuple[Any, ...]) -> Any:
 def log_of(nvrtc: Any, program: Any) -> str:
     """What the compiler said. NVRTC writes into the bytes that it is handed: never into those of one character, which the
     whole interpreter shares."""
-    log = b" " * (taken(nvrtc, nvrtc.nvrtcGetProgramLogSize(program)) + 1)
+    size: int = taken(nvrtc, nvrtc.nvrtcGetProgramLogSize(program))
+    log = b" " * (size + 1)
     taken(nvrtc, nvrtc.nvrtcGetProgramLog(program, log))
     return log.decode().rstrip(" \0")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 
@@ -43,3 +44,10 @@ def notes(capsys: Captured, *arguments: str) -> list[str]:
     lines = err.splitlines()
     assert all(line.startswith("flashstep: ") for line in lines)
     return [line.removeprefix("flashstep: ") for line in lines]
+
+
+def heed_signals() -> None:
+    """Run in a program's process before it starts: it heeds what the tests themselves were told to ignore, in the
+    background or under nohup."""
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
