@@ -444,9 +444,9 @@ def open_closed_streams() -> None:
     Python has no object for such a stream, and the next file that is opened would get its number: a compiler's words would
     land in somebody's file.
     """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 -- as long as the process
+    for name, mode, flag in (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_WRONLY), ("stderr", "w", os.O_WRONLY)):
+        if getattr(sys, name) is None:  # the number that is free is the stream's own
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flag), mode, encoding="utf-8"))
 
 
 def write_no_more() -> None:

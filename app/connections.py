@@ -153,7 +153,7 @@ class Connection(H11Protocol):
     _late: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: Any) -> None:  # which asyncio calls a BaseTransport, and uvicorn a Transport
         super().connection_made(transport)
         self.address = address_of(self.client, self.server)
         if self.room.enter(self):

@@ -15,7 +15,7 @@ import pytest
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from web import JSON, Start, is_sentence
+from web import JSON, Start, is_sentence, services_of
 
 import flashstep as fs
 from flashstep.app import api, parameters
@@ -35,7 +35,7 @@ def ask(client: TestClient, **body: Any) -> JSON:
 
 def test_only_what_is_small_in_every_way_delays_a_first_figure(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """A long recording has workers of its own, whatever makes it long."""
-    services = client.app.state.services  # type: ignore[attr-defined]
+    services = services_of(client)
     sizes = parameters.parse(KERNELS["standard"], {}, services.settings, lambda _: None)
     assert sizes.request is not None
     assert sizes.sizes is not None

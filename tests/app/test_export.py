@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from web import Start, Tags, is_sentence
+from web import Start, Tags, is_sentence, services_of
 
 import flashstep as fs
 from flashstep.app import assets, cli, export, takeaway
@@ -292,7 +292,7 @@ def test_who_gives_up_on_a_long_recording_stops_it(client: TestClient, monkeypat
     answer = client.get(f"/export/flash-attention-2?{size}")
     assert answer.status_code == 503
     assert "still being recorded" in answer.text
-    (job,) = client.app.state.services.jobs._jobs.values()  # type: ignore[attr-defined]
+    (job,) = services_of(client).jobs._jobs.values()
     assert job.stop.is_set()  # nobody else waits for it
 
 

@@ -7,11 +7,22 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 from typing import Any
 
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
+
+from flashstep.app.api import Services
 
 ADDRESS = "http://127.0.0.1:8642"
 Start = Callable[..., TestClient]
 JSON = dict[str, Any]
+
+
+def services_of(client: TestClient) -> Services:
+    """What the app behind a client keeps: its settings, jobs and arrays."""
+    assert isinstance(client.app, FastAPI)
+    services = client.app.state.services
+    assert isinstance(services, Services)
+    return services
 
 
 def is_sentence(text: str) -> bool:
