@@ -8,20 +8,16 @@ standard error. Exit codes, as `diff`'s: 0 done, 1 the kernel and the trace diff
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
-import signal
-import sys
 import time
-import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .. import EngineError, Run, __version__, load
+from .. import Run, __version__, load
 from .. import compare as compare_run
 from .. import engines as every_engine
 from .. import record as record_run
@@ -30,7 +26,8 @@ from ..kernels.engines.gpu import too_much_shared
 from ..trace.agreement import Agreement
 from ..trace.file import destination, write_whole
 from ..trace.words import listed
-from . import allproblems, misuse, serving, verdicts
+from . import allproblems, serving, verdicts
+from .endings import Refused, ended, note, sentence_of, terminated_as_cancelled
 from .options import Asked, takes_a_problem
 from .progress import recording_progress
 from .tables import size, table
@@ -42,23 +39,12 @@ cli = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-# Of a write to no named file: whatever else writes says in a sentence which file it was.
-UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
-CLOSED = 141  # as a shell says of what ended by SIGPIPE
 KERNEL_NAMES = ", ".join(registry.KERNELS)
 Kernel = Annotated[str, typer.Argument(help=f"One of {KERNEL_NAMES}.", show_default=False)]
 Source = Annotated[
     str, typer.Argument(help=f"A saved run, or a kernel to record first: {KERNEL_NAMES}.", show_default=False)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for a program to read.")]
-
-
-class Refused(Exception):
-    """A command that cannot be carried out; the message is one sentence."""
-
-    def __init__(self, sentence: str, code: int = 2) -> None:
-        super().__init__(sentence)
-        self.code = code
 
 
 @cli.callback(invoke_without_command=True)
@@ -388,93 +374,6 @@ def print_json_list(items: Iterable[dict[str, Any]]) -> None:
     print("\n]")
 
 
-@contextlib.contextmanager
-def terminated_as_cancelled() -> Iterator[None]:
-    """Within it, SIGTERM, and SIGHUP of a terminal that closes, cancel as Ctrl-C does: nothing half-written stays."""
-
-    def cancel(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    ends = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    # What nohup started ignores SIGHUP, and is meant to go on.
-    before = {end: signal.signal(end, cancel) for end in ends if signal.getsignal(end) != signal.SIG_IGN}
-    try:
-        yield
-    finally:
-        for end, handler in before.items():
-            signal.signal(end, handler)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code. Nothing but one sentence is printed for what a person can mend."""
-    open_closed_streams()
-    for stream in (sys.stdout, sys.stderr):
-        # A Windows pipe is not UTF-8 by default, and captions hold − and ∞.
-        if hasattr(stream, "reconfigure") and (stream.encoding or "").lower() != "utf-8":
-            stream.reconfigure(encoding="utf-8")
-    try:
-        code = cli(args=arguments, prog_name="flashstep", standalone_mode=False)
-        sys.stdout.flush()
-        return code if isinstance(code, int) else 0
-    except BrokenPipeError:
-        # Whoever read has read enough, as in `flashstep show … | head`; Python would complain when it flushes at exit.
-        write_no_more()
-        return CLOSED
-    except SystemExit:  # Click's answer to a pipe that closed; it has seen to the exit
-        return CLOSED
-    except (KeyboardInterrupt, typer.Abort):
-        return 130
-    except Refused as error:
-        return complain(sentence_of(error), error.code)
-    except OSError as error:
-        if error.filename is None and error.errno in UNWRITTEN:
-            write_no_more()
-            return complain(f"Standard output cannot be written: {(error.strerror or str(error)).lower()}.")
-        return complain(sentence_of(error))
-    except (ValueError, EngineError, MemoryError, typer.TyperException) as error:
-        return complain(sentence_of(error))
-    except Exception as error:
-        traceback.print_exc()
-        return complain(sentence_of(error))  # and not 1, which says that kernel and trace differ
-
-
-def open_closed_streams() -> None:
-    """Let what is written to a stream that the shell closed (`>&-`) go nowhere.
-
-    Python has no object for such a stream, and the next file that is opened would get its number: a compiler's words would
-    land in somebody's file.
-    """
-    for name, mode, flag in (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_WRONLY), ("stderr", "w", os.O_WRONLY)):
-        if getattr(sys, name) is None:  # the number that is free is the stream's own
-            setattr(sys, name, os.fdopen(os.open(os.devnull, flag), mode, encoding="utf-8"))
-
-
-def write_no_more() -> None:
-    """Let what is still to be printed go nowhere, so that Python does not complain when it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def sentence_of(error: Exception) -> str:
-    """What went wrong, in one sentence."""
-    match error:
-        case Refused() | ValueError() | EngineError():
-            return str(error)
-        case OSError():
-            return f"{error.filename}: {error.strerror}." if error.filename else f"{error}."
-        case MemoryError():
-            return "There is not enough memory for this; ask for smaller sizes, or for --values none."
-        case typer.TyperException():
-            return misuse.sentence(error)
-    return f"This was not foreseen, and is a fault of Flashstep itself: {type(error).__name__}: {error}."
-
-
-def complain(sentence: str, code: int = 2) -> int:
-    """Print one sentence on standard error; returns `code`."""
-    note(sentence)
-    return code
-
-
-def note(sentence: str) -> None:
-    """Print one sentence on standard error."""
-    with contextlib.suppress(OSError):  # the exit code still says it
-        print("flashstep: " + " ".join(sentence.split()), file=sys.stderr, flush=True)
+    """Run one command; returns its exit code, as `endings.ended` decides it."""
+    return ended(lambda: cli(args=arguments, prog_name="flashstep", standalone_mode=False))
