@@ -8,17 +8,16 @@ arrays, launches, slots, steps, formulas and events must be the same.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...trace.layout import KEY_MASK, Meta, TraceError
+from ...trace.layout import Meta, TraceError
 from ...trace.trace import Trace
 from ..kernel import Kernel
 from ..problem import ParameterError
 from ..record import Run, record
 from ..registry import get
+from .capture import inputs_of
 
 EVENTS = ("kind", "src", "dst", "tile", "tiles", "rows", "cols")
 STEPS = ("kind", "block", "loop", "events")
@@ -48,12 +47,11 @@ def _refusal(run: Run, what: str) -> TraceError:
 def _again(kernel: Kernel, run: Run) -> Run:
     """The run taken again without numbers, in no more steps and no more memory than the trace says."""
     meta = run.trace.meta
-    start = run.trace.state(0)
-    arrays: list[NDArray[Any]] = [start[name] for name in (("X",) if kernel.matrix else ("Q", "K", "V"))]
-    mask = start[KEY_MASK].reshape(run.problem.batch, run.problem.seqlen_k) != 0 if meta.problem["key_mask"] else None
+    inputs = inputs_of(run).given()
+    mask = inputs.pop("key_mask", None)
     asked = {**meta.tiling, "causal": run.problem.causal, "scale": meta.problem["scale"]}
     return record(
-        kernel.name, *arrays, key_mask=mask, values="none", max_steps=len(run.trace.steps_kind),
+        kernel.name, *inputs.values(), key_mask=mask, values="none", max_steps=len(run.trace.steps_kind),
         max_hbm_bytes=4 * sum(array.size for array in meta.arrays if array.space == "hbm"),
         **{name: value for name, value in asked.items() if name in kernel.parameters},
     )  # fmt: skip
