@@ -31,7 +31,9 @@ export function placesOf(trace, order, focus, questions) {
   const places = [{ kind: "title", position: 0, stop: true }];
   for (let position = 0; position <= last; position += 1) {
     const here = asked.get(position) ?? [];
-    for (const question of here) places.push(...pair(question, Math.max(0, position - 1), position));
+    const before = Math.max(0, position - 1);
+    // The figure shows the step with the last answer: it would give away what the next question asks, and then walk back.
+    for (const question of here) places.push(...pair(question, before, question === here.at(-1) ? position : before));
     places.push({ kind: "step", position, stop: here.length > 0 || stops.has(position) });
   }
   for (const question of asked.get(Infinity) ?? []) places.push(...pair(question, last, last));

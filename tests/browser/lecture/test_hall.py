@@ -187,6 +187,17 @@ def test_a_question_waits_until_it_is_answered(page: Page, context: BrowserConte
     at(page, 9)
 
 
+def test_questions_of_one_step_are_all_asked_before_the_figure_shows_it(page: Page, context: BrowserContext, site: str) -> None:
+    asks(context, {"questions": [RISES, RISES | {"id": "falls"}], "notes": {}})
+    opened(page, site + FA2 + "?step=5")
+    for place, step in (("question-rises", 7), ("answer-rises", 7), ("question-falls", 7), ("answer-falls", 8)):
+        page.keyboard.press("PageDown")
+        expect(page).to_have_url(re.compile(rf"step={step}&card={place}$"))
+        expect(page.locator(".strip .place")).to_have_text(f"step {step} of 18")
+    page.keyboard.press("PageDown")
+    at(page, 8)
+
+
 def test_a_key_held_down_goes_on_but_neither_flickers_nor_answers(page: Page, context: BrowserContext, site: str) -> None:
     asks(context, READING)
     opened(page, site + FA2)
